@@ -1,0 +1,1 @@
+"""Figures with their peers, measured in one run and printed as a table."""
