@@ -184,6 +184,8 @@ class GroupView:
     """Seconds since the last answered poll."""
     leftovers: tuple[int, ...] = ()
     """Pids of this group's own past engine that still live (C01)."""
+    drain_limit: Reading = NOT_YET
+    """Seconds that running answers may take to finish on stop, restart and the sleep toggle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,5 +311,7 @@ class Snapshot:
     simulated: bool
     read_only: bool = False
     """Whether this client may act, by its uid."""
+    free_drain_limit: Reading = NOT_YET
+    """Seconds that running answers may take to finish on a free."""
     kind: str = "snapshot"
     schema: int = SCHEMA
