@@ -17,12 +17,15 @@ class StopGroup:
     group: GroupName
     drain_seconds: float | None = None
     """How long running answers may finish; None takes the group's own limit, 0 does not wait."""
+    force: bool = False
+    """Also where the engine could not come back before a reboot (C16)."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestartGroup:
     group: GroupName
     drain_seconds: float | None = None
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,7 @@ class FreeGroup:
     """The `rigctl lend` process: when it is gone the lease ends (ctrl+c, dead terminal)."""
     toggle: bool = False
     """Hotkey manners: a second press while draining cancels; never asks."""
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,7 @@ class SetSleepOnIdle:
     on: bool
     restart: bool = True
     """The flag needs a restart; False only notes the wish for the next start."""
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True)
