@@ -1,0 +1,43 @@
+"""HTTP/1.1 for everything that speaks it here: pollers, the simulated engines, the endpoint.
+
+Parsing (`parsing`) touches no socket; `server` and `client` are asyncio protocols around it.
+Environment proxies are never looked at: every peer is named by host and port.
+"""
+
+from rigctl.adapters.http1.client import HttpClient, ResponseStream
+from rigctl.adapters.http1.errors import (
+    AnswerTooLargeError,
+    BrokenAnswerError,
+    ClientGoneError,
+    DisconnectedError,
+    HttpError,
+    PeerError,
+    RequestError,
+    TimedOutError,
+    UnreachableError,
+)
+from rigctl.adapters.http1.exchange import Exchange
+from rigctl.adapters.http1.messages import Headers, Limits, RequestHead, Response, ResponseHead
+from rigctl.adapters.http1.server import Handler, HttpServer
+
+__all__ = [
+    "AnswerTooLargeError",
+    "BrokenAnswerError",
+    "ClientGoneError",
+    "DisconnectedError",
+    "Exchange",
+    "Handler",
+    "Headers",
+    "HttpClient",
+    "HttpError",
+    "HttpServer",
+    "Limits",
+    "PeerError",
+    "RequestError",
+    "RequestHead",
+    "Response",
+    "ResponseHead",
+    "ResponseStream",
+    "TimedOutError",
+    "UnreachableError",
+]

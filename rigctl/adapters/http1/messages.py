@@ -1,0 +1,135 @@
+"""The words of HTTP/1.1 as values, and how a head is written out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from http import HTTPStatus
+from urllib.parse import parse_qs, unquote
+
+Headers = tuple[tuple[bytes, bytes], ...]
+"""Names in lower case, values as they came, in order."""
+
+END_OF_CHUNKS = b"0\r\n\r\n"
+
+_REASONS = {status.value: status.phrase.encode() for status in HTTPStatus}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a peer may send before it is refused; bytes, seconds."""
+
+    head: int = 64 * 1024
+    header_count: int = 128
+    body: int = 64 * 1024 * 1024
+    buffered: int = 256 * 1024
+    """Body bytes held for a slow reader before the socket is left unread."""
+    head_seconds: float = 30.0
+    """From a request's first byte to the end of its head."""
+    idle_seconds: float = 75.0
+    """How long an unused connection is kept."""
+
+
+def find(headers: Headers, name: bytes) -> bytes | None:
+    """The first value of that (lower-case) name."""
+    for key, value in headers:
+        if key == name:
+            return value
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHead:
+    method: str
+    target: bytes
+    """As sent, `/v1/loads?include=core`."""
+    version: str
+    """`1.1` or `1.0`."""
+    headers: Headers
+    length: int | None
+    """Content-Length; None where the body is chunked or absent."""
+    chunked: bool
+    keep_alive: bool
+    expects_continue: bool
+
+    @property
+    def path(self) -> str:
+        """The target without its query, percent-decoded."""
+        return unquote(self.target.split(b"?", 1)[0].decode("latin-1"))
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The first value of each query key."""
+        parts = self.target.split(b"?", 1)
+        if len(parts) == 1:
+            return {}
+        return {key: values[0] for key, values in parse_qs(parts[1].decode("latin-1")).items()}
+
+    @property
+    def has_body(self) -> bool:
+        return self.chunked or bool(self.length)
+
+    def header(self, name: bytes) -> bytes | None:
+        """The first value of that (lower-case) name."""
+        return find(self.headers, name)
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseHead:
+    status: int
+    version: str
+    headers: Headers
+    length: int | None
+    chunked: bool
+    keep_alive: bool
+
+    def header(self, name: bytes) -> bytes | None:
+        """The first value of that (lower-case) name."""
+        return find(self.headers, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A whole answer."""
+
+    status: int
+    headers: Headers
+    body: bytes
+
+    def header(self, name: bytes) -> bytes | None:
+        """The first value of that (lower-case) name."""
+        return find(self.headers, name)
+
+
+def _lines(first: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    out = [first]
+    for name, value in headers:
+        if b"\r" in name + value or b"\n" in name + value:
+            raise ValueError(f"header {name!r} holds a line break")
+        out.append(name + b": " + value)
+    out.append(b"\r\n")
+    return b"\r\n".join(out)
+
+
+def write_request_head(
+    method: str, target: str, host: str, port: int, headers: Iterable[tuple[bytes, bytes]]
+) -> bytes:
+    """The bytes of a request's head, `Host` first. ValueError for a target with blanks."""
+    if any(ord(sign) <= 32 or ord(sign) == 127 for sign in target) or not target:
+        raise ValueError(f"not a request target: {target!r}")
+    name = f"[{host}]" if ":" in host else host
+    first = f"{method} {target} HTTP/1.1\r\nhost: {name}:{port}".encode("latin-1")
+    return _lines(first, headers)
+
+
+def write_response_head(status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """The bytes of a response's head. Always HTTP/1.1: that is the version we speak."""
+    reason = _REASONS.get(status, b"Status")
+    return _lines(b"HTTP/1.1 %d %s" % (status, reason), headers)
+
+
+def write_chunk(data: bytes) -> bytes:
+    """One chunk of a chunked body; empty data would end the body and is refused."""
+    if not data:
+        raise ValueError("an empty chunk ends a body")
+    return b"%x\r\n%b\r\n" % (len(data), data)
