@@ -56,11 +56,12 @@ async def echo(exchange: Exchange) -> None:
 
 async def raw(port: int, data: bytes) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(data)
-    answer = await asyncio.wait_for(reader.read(), 5)
-    writer.close()
-    await writer.wait_closed()
-    return answer
+    try:
+        writer.write(data)
+        return await asyncio.wait_for(reader.read(), 5)
+    finally:
+        writer.close()
+        await writer.wait_closed()
 
 
 async def test_one_connection_serves_many(serve: Serve, client: HttpClient) -> None:
@@ -256,7 +257,7 @@ async def test_old_clients(serve: Serve) -> None:
 async def test_refusals_arrive(serve: Serve) -> None:
     """A refused request gets its status even while its body is still being sent."""
     port = await serve(echo, body=1000)
-    post = b"POST / HTTP/1.1\r\nhost: a\r\n"
+    post = b"POST / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n"
     answer = await raw(port, post + b"content-length: 5000000\r\n\r\n" + b"x" * 500_000)
     assert answer.startswith(b"HTTP/1.1 413")
     chunked = post + b"transfer-encoding: chunked\r\n\r\n"
