@@ -268,7 +268,7 @@ async def test_refusals_arrive(serve: Serve) -> None:
     )
     answer = await raw(port, smuggled + b"0\r\n\r\nGET /admin HTTP/1.1\r\nhost: a\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 400")
-    assert answer.count(b"HTTP/1.1") == 1
+    assert answer.count(b"content-length") == 1
 
 
 async def test_a_failing_handler(
