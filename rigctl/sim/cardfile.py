@@ -1,4 +1,4 @@
-"""The file that says what the simulated cards are doing: written by a world, read by the fake NVML."""
+"""The file with the state of the simulated cards: a world writes it, the fake NVML reads it."""
 
 from __future__ import annotations
 
@@ -121,15 +121,16 @@ class CardTable:
 
 def rtx_3090s(count: int = 8, **same: Any) -> CardTable:
     """Idle RTX 3090 cards as in one box without NVLink; `same` sets fields of every card."""
-    return CardTable(
-        tuple(
-            CardState(
-                uuid=f"GPU-{(0xC2F1 + 0x2B6D * index) % 0x10000:04x}7a3e-51de-4c0d-9e3b-{index:012x}",
-                pci=f"0000:{(0x01, 0x02, 0x04, 0x05, 0x41, 0x42, 0x81, 0x82)[index % 8]:02X}:00.0",
-                **same,
-            )
-            for index in range(count)
-        )
+    return CardTable(tuple(_rtx_3090(index, same) for index in range(count)))
+
+
+def _rtx_3090(index: int, same: Mapping[str, Any]) -> CardState:
+    label = (0xC2F1 + 0x2B6D * index) % 0x10000
+    bus = 0x01 + 0x40 * (index // 4 % 4) + index % 4 + 0x08 * (index // 16)
+    return CardState(
+        uuid=f"GPU-{label:04x}7a3e-51de-4c0d-9e3b-{index:012x}",
+        pci=f"0000:{bus:02X}:00.0",
+        **same,
     )
 
 
@@ -149,6 +150,28 @@ def read(path: Path) -> CardTable:
         return CardTable(**row)
     except (OSError, ValueError, KeyError, TypeError) as problem:
         raise CardFileError(f"{path} is no card file: {problem}") from problem
+
+
+def set_limit(path: Path, session: int, uuid: str, watts: float) -> None:
+    """Note a power limit set through NVML, beside the card file: that one has its own writer."""
+    kept = {**limits(path, session), uuid: watts}
+    beside = _limits_path(path)
+    draft = beside.with_name(f"{beside.name}.{os.getpid()}.tmp")
+    draft.write_text(json.dumps({"session": session, "watts": kept}), encoding="utf-8")
+    draft.rename(beside)
+
+
+def limits(path: Path, session: int) -> Mapping[str, float]:
+    """Limits set through NVML by UUID; a new driver session starts with none (C09)."""
+    try:
+        row = json.loads(_limits_path(path).read_text(encoding="utf-8"))
+        return row["watts"] if row["session"] == session else {}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def _limits_path(path: Path) -> Path:
+    return path.with_name(f"{path.name}.limits")
 
 
 def _plain(value: object) -> object:
