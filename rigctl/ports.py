@@ -21,7 +21,10 @@ class Clock(Protocol):
 class GpuSource(Protocol):
     """NVML behind one blocking call, made in the worker process; never raises for a sick card."""
 
-    def sample(self) -> GpuSweep: ...
+    def sample(self, cheap: bool = False) -> GpuSweep:
+        """One sweep; `cheap` leaves out the questions that themselves wake idle cards (C82)."""
+        ...
+
     def set_power_limit(self, card: CardId, watts: float) -> str:
         """Empty when done, else what the driver said."""
         ...
@@ -30,8 +33,11 @@ class GpuSource(Protocol):
 class Gpus(Protocol):
     """The worker seen from the daemon: at most one alive, at most one question outstanding."""
 
-    async def sample(self) -> GpuSweep:
-        """The newest sweep; when the worker does not answer, the last one with `answered` False."""
+    async def sample(self, cheap: bool = False) -> GpuSweep:
+        """The newest sweep; when the worker does not answer, the last one with `answered` False.
+
+        `cheap` leaves out the questions that themselves wake idle cards (C82).
+        """
         ...
 
     async def set_power_limit(self, card: CardId, watts: float) -> str: ...
