@@ -1,0 +1,99 @@
+"""From the key to "four cards free": what of it is rigctl's own, seen from outside the daemon."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from rigctl.bench.peers import Supervisor
+from rigctl.bench.plan import Figure, Result, Row
+from rigctl.bench.rig import Rig, RigError, Watcher
+
+LIMIT = 120.0
+"""Seconds that one free may take here."""
+
+
+def measure(what: Row, rig: Rig, group: str, release: float, peer: Supervisor) -> Result:
+    """Free a ready, idle group and split the time.
+
+    `release` is how long its cards keep a dead process's memory, in seconds. The engine's exit is
+    taken from the process table, not from what the daemon noticed, so that noticing late counts as
+    rigctl's own time; so does everything between the question and the signal.
+    """
+    (view,) = (g for g in rig.snapshot()["groups"] if g["name"] == group)
+    engine = _session(view["pid"])
+    watcher = Watcher(rig)
+    asked = time.monotonic()
+    try:
+        answer = rig.ask(
+            {"do": "act", "command": "free", "args": {"group": group, "holder": "bench"}}
+        )
+        if "accepted" not in answer:
+            raise RigError(f"free was refused: {answer}")
+        number = answer["accepted"]["operation"]
+        gone, told, operation = _follow(watcher, engine, number)
+    finally:
+        watcher.close()
+    if operation["state"] != "done":
+        raise RigError(f"free ended as {operation['state']}: {operation['say']}")
+    figures: dict[str, float] = operation["figures"]
+    drain = figures.get("drain_seconds", 0.0)
+    noticed = drain + figures["engine_exit_seconds"] + figures["release_seconds"]
+    before_signal = max(0.0, figures["total_seconds"] - noticed)
+    after_free = max(0.0, told - gone - release)
+    total = told - asked
+    began = time.monotonic()
+    peer.run("stop", "standard")
+    stopped = time.monotonic() - began
+    return Result(
+        what,
+        (
+            Figure("own share", before_signal + after_free, "s"),
+            Figure("total", total, "s"),
+            Figure("drain", drain, "s"),
+            Figure("engine's exit", max(0.0, total - drain - before_signal - (told - gone)), "s"),
+            Figure("memory release", release, "s"),
+        ),
+        (Figure("supervisorctl stop", stopped, "s"),),
+        note=operation["say"],
+        details={"before_signal": before_signal, "after_free": after_free},
+    )
+
+
+def _follow(watcher: Watcher, engine: set[int], number: int) -> tuple[float, float, dict[str, Any]]:
+    """When the last engine process was gone, when a client was told the end, and that end."""
+    gone = 0.0
+    deadline = time.monotonic() + LIMIT
+    while time.monotonic() < deadline:
+        watcher.take()
+        if not gone and not any(map(_lives, engine)):
+            gone = time.monotonic()
+        for operation in watcher.newest.get("operations", ()):
+            if operation["id"] == number and operation["state"] != "running":
+                told = time.monotonic()
+                return gone or told, told, operation
+        time.sleep(0.005)
+    raise RigError(f"operation {number} did not end within {LIMIT:.0f} s")
+
+
+def _session(leader: int) -> set[int]:
+    """The processes of the engine's session."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if os.getsid(int(entry.name)) == leader:
+                    found.add(int(entry.name))
+    return found
+
+
+def _lives(pid: int) -> bool:
+    """Whether a process is there and not a zombie: a zombie holds no memory."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
