@@ -21,7 +21,7 @@ SHORTER = {"rigctl/tui/app.py": 300}
 EXCEPTIONS: dict[str, str] = {}
 """Files that may be longer, each with its reason."""
 
-PRIVATE = re.compile(r"(?<![\w.~])/work/|\.library\b|(?<![\w-])shared/")
+PRIVATE = re.compile(r"(?<![\w.~])/work/|(?<!\w)\.library\b|(?<![\w-])shared/")
 """Paths of a machine or workplace, which mean nothing to whoever clones this."""
 
 TEXT = {".py", ".md", ".toml", ".sh", ".tcss", ".txt", ".json", ".service", ".desktop", ".c", ""}
@@ -117,6 +117,7 @@ def test_no_file_names_the_machine_it_was_written_on() -> None:
         ("see ../shared/house.md", True),
         ("from shared/house.md", True),
         ("the .library folder", True),
+        ("self.library", False),
         ("~/work/rig", False),
         ("/home/me/work/rig", False),
     ],
