@@ -186,16 +186,23 @@ def _find(index: int) -> NvmlCard:
     first = pynvml.nvmlDeviceGetHandleByIndex(index)
     uuid = pynvml.nvmlDeviceGetUUID(first)
     handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
-    info = pynvml.nvmlDeviceGetPciInfo_v3(handle)
-    return NvmlCard(
-        handle,
-        Identity(
-            CardId(uuid),
-            index,
-            f"{info.domain:04X}:{info.bus:02X}:{info.device:02X}.0",
-            pynvml.nvmlDeviceGetName(handle),
-        ),
-    )
+    return NvmlCard(handle, Identity(CardId(uuid), index, _pci(handle), _name(handle)))
+
+
+def _pci(handle: Any) -> str:
+    """The bus address; empty where a lost card no longer tells it."""
+    try:
+        info = pynvml.nvmlDeviceGetPciInfo_v3(handle)
+    except pynvml.NVMLError:
+        return ""
+    return f"{info.domain:04X}:{info.bus:02X}:{info.device:02X}.0"
+
+
+def _name(handle: Any) -> str:
+    try:
+        return str(pynvml.nvmlDeviceGetName(handle))
+    except pynvml.NVMLError:
+        return ""
 
 
 def _set_limit(card: NvmlCard, watts: float) -> str:

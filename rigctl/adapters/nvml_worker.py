@@ -14,18 +14,15 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from rigctl.adapters.nvml import NvmlReader
+from rigctl.adapters.nvml_mark import marker
 from rigctl.adapters.nvml_versions import Versions, versions
 from rigctl.core.cards import CardProcess, CardSample, GpuSweep
 from rigctl.core.ids import CardId
 from rigctl.core.reading import NOT_YET, Missing
-
-MARK_VARIABLE = "RIGCTL_NVML_MARK"
-"""Names the file descriptor into which the place being asked is written."""
-MARK_BYTES = 64
 
 _PR_SET_PDEATHSIG = 1
 
@@ -47,15 +44,6 @@ def _fields(value: GpuSweep | CardSample | CardProcess) -> dict[str, object]:
     return {name: part for name in value.__slots__ if (part := getattr(value, name)) is not NOT_YET}
 
 
-def mark_into(descriptor: int) -> Callable[[str], None]:
-    """Writes the place being asked where the parent can read it after a crash."""
-
-    def mark(place: str) -> None:
-        os.pwrite(descriptor, place.encode()[:MARK_BYTES].ljust(MARK_BYTES, b"\0"), 0)
-
-    return mark
-
-
 def answer(reader: NvmlReader, request: Mapping[str, Any]) -> bytes:
     """Do what one request asks."""
     match request:
@@ -75,9 +63,7 @@ def serve(read_versions: Versions = versions) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     out = os.dup(1)
     os.dup2(2, 1)  # whatever a library prints must not end up among the answers
-    descriptor = os.environ.get(MARK_VARIABLE)
-    mark = mark_into(int(descriptor)) if descriptor else lambda _place: None
-    reader = NvmlReader(versions=read_versions, mark=mark)
+    reader = NvmlReader(versions=read_versions, mark=marker(os.environ))
     gc.collect()
     gc.freeze()
     try:

@@ -143,11 +143,7 @@ class FakeNvml:
             return INVALID_ARGUMENT
         card = table.cards[number]
         fault = card.faults.get(name) or table.faults.get(name) or CallFault()
-        if (
-            card.lost
-            and not fault.crash
-            and name not in ("nvmlDeviceGetUUID", "nvmlDeviceGetIndex")
-        ):
+        if card.lost and not fault.crash and name not in _KNOWN_OF_THE_LOST:
             return card.lost
         _wait(table.call_seconds)
         return _suffer(fault) or (
