@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from rigctl.config.faults import nearest
+from rigctl.config.faults import nearest, origin_line
 from rigctl.config.schema import CardRef, Config, ConfigError, GroupConfig
 from rigctl.core.cards import CardSample
 
@@ -65,11 +65,21 @@ def resolve(
 def resolve_group(
     group: GroupConfig, config: Config, present: Sequence[CardSample]
 ) -> tuple[CardSample, ...]:
-    """The cards of one group, safe to start on. ConfigError says why not, in words.
+    """The cards of one group, safe to start on. ConfigError says where and why not, in words.
 
     Also refused: indexes while any configured index is absent (which card is gone cannot be told,
     so every index may mean another card), a lost card, and a card that another group has.
     """
+    try:
+        return _resolve_group(group, config, present)
+    except ConfigError as error:
+        line = origin_line(config.origins.get(f"group.{group.name}.cards", ""))
+        raise ConfigError(error.say, path=config.path, line=line) from None
+
+
+def _resolve_group(
+    group: GroupConfig, config: Config, present: Sequence[CardSample]
+) -> tuple[CardSample, ...]:
     highest = max(
         (int(card.value) for one in config.groups for card in one.cards if card.kind == "index"),
         default=-1,
@@ -78,8 +88,9 @@ def resolve_group(
     if named_by_index and highest >= len(present):
         raise ConfigError(
             f"group {group.name!r} names its cards by index, the file uses indexes up to "
-            f"{highest}, and {len(present)} of {highest + 1} cards are here: when one is missing the "
-            f"others move up, so no index is safe; name the cards by UUID; present: {describe(present)}"
+            f"{highest}, and {len(present)} of {highest + 1} cards are here: when one is missing "
+            "the others move up, so no index is safe; name the cards by UUID; present: "
+            f"{describe(present)}"
         )
     mine = resolve(group.cards, present, group.name)
     for card in mine:

@@ -46,3 +46,9 @@ def nearest(word: str, known: Iterable[str]) -> str:
     folded = {name.lower(): name for name in known}
     close = difflib.get_close_matches(word.lower(), folded, n=1, cutoff=0.6)
     return folded[close[0]] if close else ""
+
+
+def origin_line(origin: str) -> int:
+    """The line in an origin such as `rig.toml:14`; 0 for a default or an override."""
+    name, _, line = origin.rpartition(":")
+    return int(line) if name and " " not in name and line.isdecimal() else 0

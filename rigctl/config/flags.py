@@ -63,6 +63,18 @@ _SECRET_NAME = re.compile(
     r"(^|[_-])(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$", re.IGNORECASE
 )
 
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?)(Ki|Mi|Gi|Ti|k|M|G|T)?")
+_FACTORS = {
+    "k": 10**3,
+    "M": 10**6,
+    "G": 10**9,
+    "T": 10**12,
+    "Ki": 2**10,
+    "Mi": 2**20,
+    "Gi": 2**30,
+    "Ti": 2**40,
+}
+
 
 def canonical(token: str) -> str:
     """The flag's first spelling, without a value: `--tp=4` gives `--tp-size`.
@@ -172,3 +184,9 @@ def mask(argv: Sequence[str], secrets: Sequence[str] = ()) -> tuple[str, ...]:
             shown.append(clean)
         hide = False
     return tuple(shown)
+
+
+def human_number(value: str) -> float | None:
+    """A number as SGLang reads it, `256k` and `256Ki` included; None for anything else."""
+    match = _NUMBER.fullmatch(value.strip())
+    return float(match[1]) * _FACTORS.get(match[2], 1) if match else None

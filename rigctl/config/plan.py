@@ -34,7 +34,7 @@ def launch_plan(
     """
     cards = resolve_group(group, config, present)
     keys = key_file(group, state or find_home(environ=environ).state)
-    argv = (*group.engine, *_flags(group, len(cards), sleep_on_idle, keys), *group.flags)
+    argv = (*group.engine, *own_flags(group, len(cards), sleep_on_idle, keys), *group.flags)
     return LaunchPlan(
         group=group.name,
         argv=argv,
@@ -49,7 +49,7 @@ def speculates(group: GroupConfig) -> bool:
     return bool(group.draft_model) or group.draft_algorithm.upper() not in NEEDS_DRAFT
 
 
-def _flags(
+def own_flags(
     group: GroupConfig, cards: int, sleep_on_idle: bool, keys: Path | None
 ) -> tuple[str, ...]:
     """Everything rigctl sets by itself, in a fixed order, so that two plans compare by eye."""
