@@ -1,0 +1,391 @@
+"""One group as rows of spans: pure, so that every state can be looked at without a terminal."""
+
+from __future__ import annotations
+
+from rigctl.core.reading import OFF, Missing, Reading, known
+from rigctl.core.snapshot import GroupView, Phase
+from rigctl.tui import words
+from rigctl.tui.glyphs import Glyphs
+from rigctl.tui.paint import Line, bar, joined, stacked, wrapped
+
+Ranked = tuple[int, Line]
+"""A row and its rank: where height is short, the highest ranks go first."""
+
+LABEL = 7
+NONE = OFF
+"""Stands for a share that nothing tells: an empty bar."""
+
+
+def label(text: str) -> tuple[str, str]:
+    """A dim label in the first column."""
+    return (f"{text:<{LABEL}}", "dim")
+
+
+def sign(view: GroupView, glyphs: Glyphs) -> tuple[str, str, str]:
+    """Glyph, word and role of the group's state: never colour alone."""
+    if view.state == "ready" and view.flow.state in {"hung", "broken"}:
+        return glyphs.failed, view.flow.state.upper(), "bad"
+    if view.lease is not None and view.state in {"off", "failed"}:
+        if view.lease.overdue:
+            return glyphs.warning, "OVERDUE", "warn"
+        return glyphs.open_ring, "lent", "text"
+    return {
+        "off": (glyphs.open_ring, "off", "dim"),
+        "starting": (glyphs.busy, "starting", "accent"),
+        "ready": (glyphs.ready, "watched" if view.watched else "ready", "good"),
+        "draining": (glyphs.busy, "draining", "accent"),
+        "stopping": (glyphs.busy, "stopping", "accent"),
+        "backing_off": (glyphs.warning, "backing off", "warn"),
+        "failed": (glyphs.failed, "FAILED", "bad"),
+    }.get(view.state, ("?", view.state, "dim"))
+
+
+def title(view: GroupView, marked: bool, glyphs: Glyphs, cells: int = 999) -> Line:
+    """Name, window where there is room, and whether it is the group that keys act on."""
+    stretched = f" {view.stretched.split()[0]}" if view.stretched else ""
+    window = words.window(view.window)
+    tail = f" {glyphs.dot} {window}{stretched}" if window else ""
+    mark = ((f"{glyphs.marker} ", "accent"),) if marked else ()
+    name: Line = (*mark, (view.name, "strong"))
+    for more in (tail, f" {glyphs.dot} {window}" if window else "", ""):
+        if sum(len(text) for text, _ in name) + len(more) <= cells:
+            return (*name, (more, "text")) if more else name
+    return name
+
+
+def state_line(view: GroupView, now: float, glyphs: Glyphs) -> Line:
+    """`● ready 3d 04h`, for the right end of the upper edge."""
+    glyph, word, role = sign(view, glyphs)
+    seconds = view.seconds
+    if view.state == "ready":
+        seconds = known(view.up_seconds, view.seconds)
+    if view.lease is not None and word in {"lent", "OVERDUE"}:
+        seconds = max(0.0, now - view.lease.since)
+    return ((f"{glyph} ", role), (word, role), (f" {words.duration(round(seconds))}", "dim"))
+
+
+def edge(view: GroupView, marked: bool) -> str:
+    """The role of the frame."""
+    if view.state == "failed" and view.lease is None:
+        return "edge-bad"
+    if view.state == "ready" and view.flow.state in {"hung", "broken"}:
+        return "edge-bad"
+    overdue = view.lease is not None and view.lease.overdue
+    if overdue or view.state == "backing_off" or view.flow.state in {"stalled", "slowed"}:
+        return "edge-warn"
+    return "edge-marked" if marked else "edge"
+
+
+def rows(
+    view: GroupView,
+    indexes: list[int],
+    now: float,
+    cells: int,
+    height: int,
+    glyphs: Glyphs,
+    hint: Line = (),
+) -> list[Line]:
+    """What the panel says inside the frame, at most `height` rows; the hint names a key."""
+    if view.lease is not None and view.state in {"off", "failed"}:
+        ranked = [*_lent(view, indexes, now, cells, glyphs), (6, hint)]
+    elif view.state == "starting":
+        ranked = _starting(view, cells, glyphs)
+    elif view.state in {"ready", "draining", "stopping"}:
+        ranked = _running(view, cells, glyphs)
+    else:
+        ranked = _down(view, indexes, cells, glyphs)
+    spare = len(ranked) - height
+    if spare > 0:
+        drop = set(sorted(range(len(ranked)), key=lambda at: (-ranked[at][0], -at))[:spare])
+        ranked = [row for at, row in enumerate(ranked) if at not in drop]
+    return [line for _, line in ranked] + [()] * (height - len(ranked))
+
+
+def pool_row(view: GroupView, cells: int, glyphs: Glyphs) -> Line:
+    """Used, cached and free of the KV pool in one bar; over 100 % is marked, not hidden (C74)."""
+    pool = view.kv
+    total = pool.total
+    if isinstance(total, Missing) or total <= 0:
+        percent = words.share(pool.usage)
+        over = _over(pool.usage, glyphs)
+        meter = bar(pool.usage, max(6, cells - LABEL - 18), glyphs)
+        figure: Line = ((f"  {percent}", "strong"), over, (" of the pool", "dim"))
+        return (label("pool"), *meter, *figure)
+    used = pool.used
+    used_share: Reading = used if isinstance(used, Missing) else used / total
+    cached: Reading = pool.cached if isinstance(pool.cached, Missing) else pool.cached / total
+    over = _over(used_share, glyphs)
+    figure = (
+        (f"{words.tokens(used):>6}", "strong"),
+        over,
+        (f" / {words.tokens(total)}", "dim"),
+    )
+    room, roomy = _pool_room(view, cells)
+    extra: Line = ((f"  cached {words.share(cached)}", "dim"),) if roomy else ()
+    meter = stacked(((used_share, "used"), (cached, "cached")), room - len(over[0]), glyphs)
+    return (label("pool"), *meter, (" ", "text"), *figure, *extra)
+
+
+def _pool_room(view: GroupView, cells: int) -> tuple[int, bool]:
+    """Cells of the pool's bar, and whether the cached share fits beside its figures."""
+    room = cells - LABEL - 1 - 6 - 3 - len(words.tokens(view.kv.total))
+    roomy = room - 15 >= 16
+    return max(3, min(30, room - 15 if roomy else room)), roomy
+
+
+def _over(share: Reading, glyphs: Glyphs) -> tuple[str, str]:
+    over = not isinstance(share, Missing) and share > 1
+    return ("!", "warn") if over else ("", "text")
+
+
+def state_pool_row(view: GroupView, cells: int, glyphs: Glyphs) -> Line:
+    """The recurrent-state pool, apart from the tokens; nothing where the engine has none."""
+    usage = view.mamba.usage
+    if isinstance(usage, Missing):
+        return ()
+    meter = stacked(((usage, "used"),), _pool_room(view, cells)[0], glyphs)
+    return (label("state"), *meter, (f" {words.share(usage):>6}", "text"), _over(usage, glyphs))
+
+
+def slots_row(view: GroupView, cells: int, glyphs: Glyphs) -> Line:
+    """One sign a slot, how many run, and the queue."""
+    slots = view.slots
+    running, limit = slots.running, slots.effective
+    signs: Line = ()
+    if not isinstance(running, Missing) and not isinstance(limit, Missing) and 0 < limit <= 16:
+        busy = min(int(running), int(limit))
+        signs = (
+            (glyphs.slot_used * busy, "used"),
+            (glyphs.slot_free * (int(limit) - busy), "dim"),
+            ("  ", "text"),
+        )
+    count: Line = ((words.number(running), "strong"), (f" of {words.number(limit)}", "dim"))
+    role = "warn" if known(slots.queued, 0) > 0 else "text"
+    queue: Line = (("queue ", "dim"), (words.number(slots.queued), role))
+    return (label("slots"), *signs, *joined([count, queue], limit=cells - LABEL - 10))
+
+
+def rates_row(view: GroupView, cells: int) -> Line:
+    """Decode, prefill, accept length and cache hits: what fits, in that order."""
+    rates, flow = view.rates, view.flow
+    stalled = flow.state in {"stalled", "hung"}
+    decode: Line = (
+        (words.number(rates.decode), "bad" if stalled else "strong"),
+        (" tok/s", "dim"),
+    )
+    prefill: Line = ()
+    if known(rates.prefill, 0) > 0 or isinstance(rates.prefill, Missing):
+        prefill = (("prefill ", "dim"), (words.number(rates.prefill), "text"))
+    accept: Line = (("accept ", "dim"), (words.number(rates.accept_length, 1), "text"))
+    hits: Line = (("cache ", "dim"), (words.share(rates.hit), "text"))
+    parts = [decode, prefill, accept, hits]
+    return (label("decode"), *joined(parts, limit=cells - LABEL))
+
+
+def flow_rows(view: GroupView, cells: int, glyphs: Glyphs) -> list[Ranked]:
+    """Stall, slowed, hung, broken, or the prompt being read: with since, left and ETA."""
+    flow = view.flow
+    names = {
+        "stalled": ("PREFILL STALL", "warn"),
+        "slowed": ("SLOWED by prefill", "warn"),
+        "hung": ("HUNG", "bad"),
+        "broken": ("BROKEN", "bad"),
+        "prefilling": ("prefilling", "accent"),
+    }
+    if flow.state not in names:
+        return []
+    name, role = names[flow.state]
+    glyph = {"prefilling": glyphs.now}.get(flow.state, glyphs.warning)
+    if cells < 34:
+        name = name.replace("PREFILL ", "").replace(" by prefill", "")
+    head: Line = (
+        (f"{glyph} ", role),
+        (name, role),
+        (f" {words.duration(round(flow.since))}", "strong"),
+    )
+    waiting = flow.waiting
+    wait = f"{words.plural(waiting, 'answer')} wait" if not isinstance(waiting, Missing) else ""
+    if wait and round(known(waiting, 0)) == 1:
+        wait += "s"
+    say = flow.say or wait
+    if flow.state in {"stalled", "prefilling"} and wait and not flow.say:
+        say = wait
+    gap = "   " if sum(len(text) for text, _ in head) + 3 + len(say) <= cells else "  "
+    out: list[Ranked] = [(0, (*head, (gap, "text"), (say, "text")))]
+    left, total = flow.tokens_left, flow.tokens_total
+    if isinstance(left, Missing):
+        return out
+    figure: Line = ((f"{words.tokens(left)} left", "text"),)
+    share: Reading = NONE
+    if not isinstance(total, Missing) and total > 0:
+        share = max(0.0, 1 - left / total)
+        figure = ((words.tokens(left), "text"), (f" of {words.tokens(total)} left", "dim"))
+    if not isinstance(flow.eta, Missing):
+        figure = (*figure, (f", ~{words.whole_seconds(flow.eta)}", "text"))
+    room = max(3, min(22, cells - 4 - sum(len(text) for text, _ in figure)))
+    out.append((1, (("  ", "text"), *bar(share, room, glyphs, role), ("  ", "text"), *figure)))
+    return out
+
+
+def power_row(view: GroupView, cells: int) -> Line:
+    """Watts of the group, what one full session takes, and the sleep switch."""
+    sleep = view.sleep.say or ("on" if view.sleep.wanted else "off")
+    figure: Line = ((words.watts(view.power.watts), "text"),)
+    if view.power.limit.counted and view.power.watts.complete:
+        figure = (*figure, (f" of {view.power.limit.value:.0f}", "dim"))
+    parts: list[Line] = [figure, (("sleep ", "dim"), (sleep, "text"))]
+    if not isinstance(view.window_share, Missing):
+        role = "warn" if view.window_share > 1 else "text"
+        parts.append((("full window ", "dim"), (words.share(view.window_share), role)))
+    return (label("power"), *joined(parts, limit=cells - LABEL))
+
+
+def _running(view: GroupView, cells: int, glyphs: Glyphs) -> list[Ranked]:
+    out: list[Ranked] = []
+    if view.state in {"draining", "stopping"}:
+        out += _leaving(view, cells, glyphs)
+    out.append((2, pool_row(view, cells, glyphs)))
+    state_pool = state_pool_row(view, cells, glyphs)
+    if state_pool:
+        out.append((7, state_pool))
+    out.append((3, slots_row(view, cells, glyphs)))
+    out.append((4, rates_row(view, cells)))
+    flow = flow_rows(view, cells, glyphs)
+    power: Ranked = (5, power_row(view, cells))
+    out.append(power)
+    if flow:
+        out += [(8, ()), *flow]
+    elif view.leftovers:
+        out.append((1, ((f"{glyphs.warning} ", "warn"), (_leftover_text(view), "text"))))
+    stale = view.sample_age
+    if not isinstance(stale, Missing) and stale > 10:
+        out.append((1, ((f"{glyphs.warning} figures are {words.duration(stale)} old", "warn"),)))
+    return out
+
+
+def _leaving(view: GroupView, cells: int, glyphs: Glyphs) -> list[Ranked]:
+    left = view.countdown
+    running = view.in_flight if not isinstance(view.in_flight, Missing) else view.slots.running
+    what = f"{words.plural(known(running, 0), 'answer')} left" if view.state == "draining" else ""
+    limit = "" if isinstance(left, Missing) else f"at most {words.whole_seconds(left)} more"
+    text = ", ".join(part for part in (what, limit) if part) or view.say
+    return [(0, ((f"{glyphs.busy} {view.state}  ", "accent"), (text, "text")))]
+
+
+def _leftover_text(view: GroupView) -> str:
+    pids = " ".join(str(pid) for pid in view.leftovers)
+    return f"leftovers of a past engine: {pids}"
+
+
+def _starting(view: GroupView, cells: int, glyphs: Glyphs) -> list[Ranked]:
+    estimate = view.start_estimate
+    share: Reading = NONE
+    figure: Line = ((words.duration(round(view.seconds)), "strong"),)
+    if not isinstance(estimate, Missing) and estimate > 0:
+        share = min(1.0, view.seconds / estimate)
+        figure = (*figure, (f" of about {words.whole_seconds(estimate)}", "dim"))
+    room = max(6, min(26, cells - LABEL - 2 - sum(len(text) for text, _ in figure)))
+    out: list[Ranked] = [
+        (0, (label("start"), *bar(share, room, glyphs, "accent"), ("  ", "text"), *figure))
+    ]
+    for place, phase in enumerate(view.phases):
+        out.append((2 + len(view.phases) - place, phase_row(phase, glyphs)))
+    if view.say:
+        out.append((9, ((view.say, "dim"),)))
+    return out
+
+
+def phase_row(phase: Phase, glyphs: Glyphs) -> Line:
+    """One phase of a start with its time and the usual one."""
+    glyph, role = (glyphs.done, "good") if phase.done else (glyphs.now, "accent")
+    usual = phase.usual
+    begun = phase.done or phase.seconds > 0
+    if not begun:
+        glyph, role = glyphs.dot, "dim"
+    seconds = words.duration(round(phase.seconds)) if begun else ""
+    tail = "" if isinstance(usual, Missing) else f"usually {words.whole_seconds(usual)}"
+    late = not isinstance(usual, Missing) and phase.seconds > max(usual * 1.5, usual + 5)
+    return (
+        (f"{glyph} ", role),
+        (f"{phase.name:<9}", "text" if begun else "dim"),
+        (f"{seconds:>7}", "warn" if late else "strong"),
+        (f"   {tail}", "dim"),
+    )
+
+
+def _lent(
+    view: GroupView, indexes: list[int], now: float, cells: int, glyphs: Glyphs
+) -> list[Ranked]:
+    lease = view.lease
+    assert lease is not None
+    opening, closing = glyphs.quotes[0], glyphs.quotes[1]
+    who: Line = ((f"{opening}{lease.holder}{closing}", "strong"),)
+    process: Line = ()
+    if lease.pid is not None:
+        process = ((f"pid {lease.pid} {lease.command}".rstrip(), "dim"),)
+    until: Line = (("until ", "dim"), ("open end", "text"))
+    left: Line = ()
+    if lease.until is not None:
+        until = (("until ", "dim"), (words.day_clock(lease.until, now), "text"))
+        over = now - lease.until
+        if lease.overdue:
+            left = ((f"{glyphs.warning} {words.duration(round(max(0, over)))} over", "warn"),)
+        else:
+            left = ((f"{words.duration(round(max(0.0, -over)))} left", "dim"),)
+    since: Line = ((words.day_clock(lease.since, now), "text"),)
+    held = lease.held_bytes
+    memory = words.at_least(held, f"{words.gib(held.value)} GiB")
+    cards: Line = (
+        (words.ranges(indexes, glyphs), "text"),
+        ("   held ", "dim"),
+        (memory, "text"),
+    )
+    room = cells - LABEL
+    out: list[Ranked] = [
+        (0, (label("to"), *joined([who, process], limit=room))),
+        (1, (label("since"), *joined([since, until, left], limit=room))),
+        (3, (label("cards"), *cards)),
+        (4, (label("power"), (words.watts(view.power.watts), "text"))),
+        (8, ()),
+    ]
+    if not isinstance(view.start_estimate, Missing):
+        back = words.whole_seconds(view.start_estimate)
+        out.append(
+            (
+                5,
+                (
+                    ("back about ", "dim"),
+                    (back, "text"),
+                    (" after a reclaim" if cells >= 31 else "", "dim"),
+                ),
+            )
+        )
+    return out
+
+
+def _down(view: GroupView, indexes: list[int], cells: int, glyphs: Glyphs) -> list[Ranked]:
+    glyph, word, role = sign(view, glyphs)
+    out: list[Ranked] = []
+    text = view.say or {"off": "nothing runs here"}.get(view.state, word)
+    loud = role if view.state == "failed" else "text"
+    for place, row in enumerate(wrapped(text, cells - 2)):
+        lead = f"{glyph} " if place == 0 and view.state == "failed" else "  "
+        out.append((min(place, 2), ((lead if view.state == "failed" else "", role), (row, loud))))
+    if not isinstance(view.countdown, Missing):
+        again = f"next try in {words.whole_seconds(view.countdown)}"
+        out.append((1, ((again, "text"),)))
+    if view.leftovers:
+        out.append((1, ((f"{glyphs.warning} ", "warn"), (_leftover_text(view), "text"))))
+    if view.crashes:
+        crashes = words.plural(view.crashes, "crash", "crashes")
+        out.append((3, ((f"{crashes} since a person started it", "dim"),)))
+    if view.advice:
+        out += [
+            (2, (("next  ", "dim"), (row, "accent"))) for row in wrapped(view.advice, cells - 6)[:1]
+        ]
+    out.append((4, (label("cards"), (words.ranges(indexes, glyphs), "text"))))
+    out.append((5, (label("power"), (words.watts(view.power.watts), "text"))))
+    if not isinstance(view.start_estimate, Missing):
+        back = words.whole_seconds(view.start_estimate)
+        out.append((6, (("a start takes about ", "dim"), (back, "text"))))
+    return out
