@@ -1,0 +1,38 @@
+"""Finds engines by the token that every spawn carries, where the state file cannot tell."""
+
+from __future__ import annotations
+
+import os
+
+from rigctl.adapters import proc
+
+
+def find_by_group(name: str) -> int | None:
+    """The oldest session leader of our own uid that was spawned for this group.
+
+    Tokens read `EPOCH.GROUP.TIME`; children inherit them, so leaders alone are looked at.
+    """
+    own = os.getuid()
+    leaders = [
+        line
+        for line in proc.scan().values()
+        if line.living and line.session == line.pid and proc.owner(line.pid) == own
+    ]
+    for line in sorted(leaders, key=lambda each: each.start_ticks):
+        parts = _token(line.pid).split(".", 1)
+        if len(parts) == 2 and parts[1].startswith(f"{name}."):
+            return line.pid
+    return None
+
+
+def _token(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            raw = file.read()
+    except OSError:
+        return ""
+    prefix = f"{proc.TOKEN_VARIABLE}=".encode()
+    for each in raw.split(b"\0"):
+        if each.startswith(prefix):
+            return each.removeprefix(prefix).decode("utf-8", "replace")
+    return ""

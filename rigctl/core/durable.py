@@ -1,0 +1,168 @@
+"""What of the rig's state must outlive the daemon, as plain JSON values and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from rigctl.core.energy import CardEnergy, EnergyBook
+from rigctl.core.engine_states import (
+    Draining,
+    Engine,
+    Failed,
+    Loading,
+    Off,
+    Ready,
+    Spawning,
+    Stopping,
+    process_of,
+)
+from rigctl.core.ids import GroupName, Mono, OperationId, ProcessIdentity, Wall
+from rigctl.core.lease import Lease
+from rigctl.core.operations import Operation
+from rigctl.core.state import GroupState, RigState
+
+SCHEMA = 1
+
+
+def remember(state: RigState, now: Mono) -> dict[str, Any]:
+    """The part that is written before any order of this state is carried out.
+
+    Monotonic times become wall times: they mean nothing after a reboot.
+    """
+    offset = state.wall - now
+    return {
+        "epoch": state.epoch,
+        "next_operation": state.next_operation,
+        "baselines": dict(state.baselines),
+        "groups": {group.spec.name: _group(group, offset) for group in state.groups},
+        "operations": [_operation(each, offset) for each in state.operations],
+        "confirmed": state.confirmed,
+        "energy": {"day": state.energy.day, "cards": _accounts(state.energy)},
+    }
+
+
+def lasting(state: RigState) -> object:
+    """A cheap value that differs whenever `remember` would, so that a tick costs no encoding."""
+    groups = tuple(
+        (
+            group.engine.state if not isinstance(group.engine.state, Draining) else Draining,
+            group.wanted,
+            group.lease,
+            group.token,
+            group.command,
+            group.usual,
+            group.crashes,
+        )
+        for group in state.groups
+    )
+    operations = tuple((each.id, each.state, each.marks) for each in state.operations)
+    return groups, operations, state.baselines, state.confirmed
+
+
+def _group(group: GroupState, offset: float) -> dict[str, Any]:
+    engine = group.engine.state
+    process = process_of(engine)
+    return {
+        "wanted": group.wanted,
+        "process": None if process is None else asdict(process),
+        "stage": _STAGES.get(type(engine), "off"),
+        "since": engine.since + offset,
+        "failed": engine.why if isinstance(engine, Failed) else "",
+        "off": engine.why if isinstance(engine, Off) else "",
+        "token": group.token if isinstance(engine, Spawning) else "",
+        "lease": None if group.lease is None else asdict(group.lease),
+        "command": list(group.command),
+        "running_sleep": group.running_sleep,
+        "usual": dict(group.usual),
+        "last_exit": group.last_exit,
+        "crashes": group.crashes,
+    }
+
+
+_STAGES: dict[type, str] = {
+    Spawning: "spawning",
+    Loading: "loading",
+    Ready: "ready",
+    Draining: "draining",
+    Stopping: "stopping",
+}
+
+
+def _operation(operation: Operation, offset: float) -> dict[str, Any]:
+    fields = asdict(operation)
+    fields["since"] = operation.since + offset
+    fields["ended"] = None if operation.ended is None else operation.ended + offset
+    fields["marks"] = {name: at + offset for name, at in operation.marks.items()}
+    return fields
+
+
+def identity(fields: Mapping[str, Any] | None) -> ProcessIdentity | None:
+    """A remembered process, or None. KeyError and TypeError say the file is not ours."""
+    return None if fields is None else ProcessIdentity(**fields)
+
+
+def recall_group(group: GroupState, saved: Mapping[str, Any], now: Mono, wall: Wall) -> GroupState:
+    """A group as it was left, its engine not yet looked for: that is the shell's to find out."""
+    lease = saved.get("lease")
+    offset = wall - now
+    since = Mono(min(now, float(saved.get("since", wall)) - offset))
+    state: Off | Failed = Off(since, str(saved.get("off") or "not running"))
+    if saved.get("failed"):
+        state = Failed(since, str(saved["failed"]))
+    return replace(
+        group,
+        engine=Engine(state),
+        wanted=bool(saved.get("wanted")),
+        lease=None if lease is None else _lease(lease),
+        command=tuple(saved.get("command", ())),
+        running_sleep=saved.get("running_sleep"),
+        usual={str(name): float(value) for name, value in saved.get("usual", {}).items()},
+        last_exit=str(saved.get("last_exit", "")),
+        crashes=int(saved.get("crashes", 0)),
+    )
+
+
+def _lease(fields: Mapping[str, Any]) -> Lease:
+    known = dict(fields)
+    known["holder_process"] = identity(known.get("holder_process"))
+    known["worker"] = identity(known.get("worker"))
+    return Lease(**known)
+
+
+def recall_rig(state: RigState, saved: Mapping[str, Any], now: Mono, wall: Wall) -> RigState:
+    """The rig's own part: operations, numbers, baselines."""
+    offset = wall - now
+    operations = tuple(_recall_operation(each, offset) for each in saved.get("operations", ()))
+    highest = max((each.id for each in operations), default=0)
+    return replace(
+        state,
+        next_operation=OperationId(max(int(saved.get("next_operation", 1)), highest + 1)),
+        operations=operations,
+        baselines={str(k): float(v) for k, v in saved.get("baselines", {}).items()},
+        confirmed=bool(saved.get("confirmed", True)),
+        energy=_recall_energy(saved.get("energy", {})),
+    )
+
+
+def _accounts(book: EnergyBook) -> dict[str, Any]:
+    return {uuid: asdict(account) for uuid, account in book.cards.items()}
+
+
+def _recall_energy(fields: Mapping[str, Any]) -> EnergyBook:
+    cards = {str(uuid): CardEnergy(**each) for uuid, each in fields.get("cards", {}).items()}
+    return EnergyBook(str(fields.get("day", "")), cards)
+
+
+def _recall_operation(fields: Mapping[str, Any], offset: float) -> Operation:
+    known = dict(fields)
+    known["id"] = OperationId(int(known["id"]))
+    group = known.get("group")
+    known["group"] = None if group is None else GroupName(str(group))
+    known["since"] = Mono(float(known["since"]) - offset)
+    ended = known.get("ended")
+    known["ended"] = None if ended is None else Mono(float(ended) - offset)
+    known["marks"] = {name: float(at) - offset for name, at in known.get("marks", {}).items()}
+    known["pending"] = tuple(known.get("pending", ()))
+    return Operation(**known)

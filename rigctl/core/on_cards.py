@@ -1,0 +1,142 @@
+"""A sweep of the cards came in: energy, baselines, lost cards, and engines that wait for memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rigctl.core import heat
+from rigctl.core.card_use import engine_gone, learn_baseline
+from rigctl.core.cards import CardSample, GpuSweep
+from rigctl.core.energy import Moment
+from rigctl.core.energy import step as book
+from rigctl.core.engine_states import CardsSeen, Off, Stage, Stopping
+from rigctl.core.ids import GroupName, Mono
+from rigctl.core.orders import Order, TellPerson, WriteJournal
+from rigctl.core.pstates import PstateTimes, add
+from rigctl.core.reading import NOT_YET, OFF, Missing
+from rigctl.core.run_engine import Fed, feed_engine
+from rigctl.core.state import GroupState, RigState, with_group
+
+
+def on_sweep(state: RigState, sweep: GpuSweep, moment: Moment, now: Mono) -> Fed:
+    """Take one sweep, answered or not."""
+    before = state.sweep
+    state = replace(state, sweep=sweep)
+    if not sweep.answered or sweep.error:
+        return _silent(state, before, sweep)
+    state = replace(state, energy=book(state.energy, sweep, moment))
+    state = replace(
+        state,
+        pstates={
+            card.uuid: add(
+                state.pstates.get(card.uuid, PstateTimes()), card.pstate, moment.day, now
+            )
+            for card in sweep.cards
+        },
+    )
+    state = _baselines(state, sweep)
+    interval = sweep.at - before.at if before is not None else 10.0
+    state = _heats(state, sweep, interval, now)
+    state, orders = _lost(state, before, sweep)
+    if before is not None and before.error:
+        orders = (*orders, WriteJournal("", "nvml-back", "NVML answers again"))
+    for group in state.groups:
+        engine = group.engine.state
+        if isinstance(engine, Stopping) and engine.stage is Stage.RELEASE:
+            clear = engine_gone(group.spec.cards, sweep, group.pids, state.baselines)
+            state, more = feed_engine(state, group, CardsSeen(clear), now)
+            orders = (*orders, *more)
+    return state, orders
+
+
+def _silent(state: RigState, before: GpuSweep | None, sweep: GpuSweep) -> Fed:
+    said = "" if before is None else before.error
+    if sweep.error and not said:
+        return state, (WriteJournal("", "nvml-silent", sweep.error),)
+    return state, ()
+
+
+def _baselines(state: RigState, sweep: GpuSweep) -> RigState:
+    """A card of a group that is off and not lent shows what it holds when nobody uses it."""
+    resting = {
+        card
+        for group in state.groups
+        if isinstance(group.engine.state, Off) and group.lease is None
+        for card in group.spec.cards
+    }
+    found = dict(state.baselines)
+    for card in sweep.cards:
+        if card.uuid in resting:
+            learnt = learn_baseline(card, found.get(card.uuid))
+            if learnt is not None:
+                found[card.uuid] = learnt
+    return state if found == state.baselines else replace(state, baselines=found)
+
+
+def _heats(state: RigState, sweep: GpuSweep, interval: float, now: Mono) -> RigState:
+    """Cards that draw power with nothing to do, group by group; lent cards are not judged."""
+    for group in state.groups:
+        if group.lease is not None or not group.spec.cards:
+            state = with_group(state, replace(group, heat=heat.Heat(), verdict=None))
+            continue
+        cards = tuple(card for card in sweep.cards if card.uuid in group.spec.cards)
+        others = {
+            f"pid {each.pid} ({each.name or 'unknown'})": None
+            for card in cards
+            if not isinstance(card.processes, Missing)
+            for each in card.processes
+            if each.pid not in group.pids and group.pids
+        }
+        off = group.process is None and (group.foreign is None or group.foreign.pid is None)
+        facts = heat.HeatFacts(
+            group=group.spec.name,
+            cards=cards,
+            requests=OFF if off else NOT_YET if group.sample is None else group.sample.active,
+            scheduler_cpu=OFF if group.watched is None else group.watched.scheduler_cpu,
+            sleep_on_idle=group.running_sleep,
+            foreign=tuple(others),
+            poll_seconds=interval,
+        )
+        felt, verdict = heat.step(group.heat, facts, now)
+        state = with_group(state, replace(group, heat=felt, verdict=verdict))
+    return state
+
+
+def _lost(state: RigState, before: GpuSweep | None, sweep: GpuSweep) -> Fed:
+    """Cards that fell off the bus since the last sweep, or left NVML's list (C11)."""
+    known = {} if before is None else {each.uuid: each for each in before.cards}
+    here = {each.uuid: each for each in sweep.cards}
+    orders: tuple[Order, ...] = ()
+    for uuid, card in known.items():
+        now_card = here.get(uuid)
+        lost = "it left NVML's list" if now_card is None else now_card.lost
+        if not lost or card.lost:
+            continue
+        state, more = _mark_lost(state, card, lost)
+        orders = (*orders, *more)
+    for uuid, card in here.items():
+        if not card.lost and uuid in known and known[uuid].lost:
+            state = _found_again(state, card)
+            orders = (*orders, WriteJournal("", "card-back", f"card {card.index} answers again"))
+    return state, orders
+
+
+def _mark_lost(state: RigState, card: CardSample, why: str) -> Fed:
+    group = _owner(state, card)
+    say = f"card {card.index} ({card.uuid}) is lost: {why}; a reboot brings it back"
+    name = GroupName("") if group is None else group.spec.name
+    if group is not None:
+        state = with_group(state, replace(group, lost_card=say))
+    return state, (WriteJournal(name, "card-lost", say), TellPerson("card-lost", name, say))
+
+
+def _found_again(state: RigState, card: CardSample) -> RigState:
+    group = _owner(state, card)
+    return state if group is None else with_group(state, replace(group, lost_card=""))
+
+
+def _owner(state: RigState, card: CardSample) -> GroupState | None:
+    for group in state.groups:
+        if card.uuid in group.spec.cards:
+            return group
+    return None

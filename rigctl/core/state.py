@@ -1,0 +1,181 @@
+"""The one value the daemon's loop owns. Whoever else reads it, reads a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from rigctl.core.cards import GpuSweep
+from rigctl.core.chunks import ChunkCosts
+from rigctl.core.energy import EnergyBook
+from rigctl.core.engine_sample import EngineSample
+from rigctl.core.engine_states import Engine, Off, Policy, deadline_of, process_of
+from rigctl.core.facts import EngineWatched, ForeignEngineSeen
+from rigctl.core.heat import Heat, Verdict
+from rigctl.core.ids import CardId, GroupName, Mono, OperationId, ProcessIdentity, Wall
+from rigctl.core.lease import Lease
+from rigctl.core.operations import Operation
+from rigctl.core.phases import PhasePolicy, Start
+from rigctl.core.pstates import PstateTimes
+from rigctl.core.snapshot import HostView
+from rigctl.core.watch_facts import WatchPolicy
+from rigctl.core.watch_state import Watch
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSpec:
+    """What the owner's file says of a group, and the cards it was found to mean."""
+
+    name: GroupName
+    cards: tuple[CardId, ...]
+    missing: tuple[str, ...]
+    """Why a start could not have all its cards, one sentence each; empty when it could."""
+    url: str
+    model: str
+    window: int
+    stretched: str
+    slots: int | None
+    pool: int | None
+    sleep_on_idle: bool
+    """As the file has it; an override may say otherwise."""
+    drain: float
+    policy: Policy
+    power_limit: float | None
+    start_with_daemon: bool
+    ranks: int
+    """Scheduler processes to expect."""
+    log: str
+    command: tuple[str, ...] = ()
+    """The command line a start would use now, secrets masked."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    spec: GroupSpec
+    engine: Engine
+    wanted: bool = False
+    sleep_on_idle: bool = False
+    """Wanted now: the file's value, or the override's."""
+    lease: Lease | None = None
+    token: str = ""
+    """Of the spawn that is in flight."""
+    adopted: bool = False
+    command: tuple[str, ...] = ()
+    """The running command line, secrets masked."""
+    running_sleep: bool | None = None
+    """Whether the running command line sleeps on idle; None when nothing runs."""
+    differs: tuple[str, ...] = ()
+    startup: Start | None = None
+    usual: dict[str, float] = field(default_factory=dict)
+    """Seconds by phase of the last good start."""
+    watch: Watch | None = None
+    costs: ChunkCosts | None = None
+    """What prefill chunks cost on this group's cards; kept over its engines' lives."""
+    sample: EngineSample | None = None
+    watched: EngineWatched | None = None
+    foreign: ForeignEngineSeen | None = None
+    last_exit: str = ""
+    crashes: int = 0
+    heat: Heat = Heat()
+    verdict: Verdict | None = None
+    """Idle but hot, while that holds."""
+    lost_card: str = ""
+    """Why this group cannot work until a reboot: a card fell off the bus while it ran (C11)."""
+
+    @property
+    def process(self) -> ProcessIdentity | None:
+        """The engine's main process, where one is followed."""
+        return process_of(self.engine.state)
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Every living pid of our engine as last seen."""
+        if self.watched is None or self.process is None:
+            return ()
+        return self.watched.pids if self.watched.process == self.process else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """A standing fault of the shell or the host, shown until it is over."""
+
+    id: str
+    say: str
+    level: str
+
+
+@dataclass(frozen=True, slots=True)
+class RigSpec:
+    name: str
+    free_group: GroupName
+    price_per_kwh: float
+    currency: str
+    stagger: float
+    free_drain: float
+    watch: WatchPolicy
+    phases: PhasePolicy
+    simulated: bool
+    home: str
+
+
+@dataclass(frozen=True, slots=True)
+class RigState:
+    spec: RigSpec
+    groups: tuple[GroupState, ...]
+    epoch: str
+    next_operation: OperationId = OperationId(1)
+    operations: tuple[Operation, ...] = ()
+    sweep: GpuSweep | None = None
+    baselines: dict[str, float] = field(default_factory=dict)
+    """Bytes a card holds when nobody uses it."""
+    energy: EnergyBook = field(default_factory=EnergyBook)
+    pstates: dict[str, PstateTimes] = field(default_factory=dict)
+    """By card: how the day was spent."""
+    host: HostView = HostView()
+    troubles: tuple[Trouble, ...] = ()
+    last_spawn: tuple[GroupName, Mono] | None = None
+    """Which group was spawned last, and when: the others wait their stagger."""
+    wall: Wall = Wall(0.0)
+    """The shell's wall clock when the last fact came in: for leases and the journal only."""
+    nvml_paused: str = ""
+    """Set while the handles are closed on request (C89)."""
+    confirmed: bool = True
+    """False after an unreadable state file: nothing is signalled until a person says so."""
+
+    def group(self, name: str) -> GroupState | None:
+        """The group of that name."""
+        for group in self.groups:
+            if group.spec.name == name:
+                return group
+        return None
+
+
+def with_group(state: RigState, changed: GroupState) -> RigState:
+    """The same rig with one group replaced."""
+    groups = tuple(
+        changed if each.spec.name == changed.spec.name else each for each in state.groups
+    )
+    return replace(state, groups=groups)
+
+
+def update_group(
+    state: RigState, name: GroupName, change: Callable[[GroupState], GroupState]
+) -> RigState:
+    """Apply a change to one group; an unknown name changes nothing."""
+    group = state.group(name)
+    return state if group is None else with_group(state, change(group))
+
+
+def fresh_group(spec: GroupSpec, now: Mono, why: str = "not started yet") -> GroupState:
+    """A group of which nothing is known but its file."""
+    return GroupState(spec, Engine(Off(now, why)), sleep_on_idle=spec.sleep_on_idle)
+
+
+def next_wake(state: RigState, now: Mono) -> Mono | None:
+    """When something changes by time alone. Timers are derived, never kept beside the state."""
+    due = [at for group in state.groups if (at := deadline_of(group.engine.state)) is not None]
+    for group in state.groups:
+        lease = group.lease
+        if lease is not None and lease.until is not None and not lease.warned:
+            due.append(Mono(now + max(0.0, lease.until - state.wall)))
+    return min(due, default=None)

@@ -1,0 +1,168 @@
+"""The owner's file as the daemon uses it: specs for the state, plans for the starts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from rigctl.adapters import proc
+from rigctl.config.cards import resolve, resolve_group
+from rigctl.config.diff import differences
+from rigctl.config.flags import mask
+from rigctl.config.load import load
+from rigctl.config.paths import Home
+from rigctl.config.plan import launch_plan
+from rigctl.config.schema import Config, ConfigError, GroupConfig, LaunchPlan
+from rigctl.config.secrets import group_keys, write_key_file
+from rigctl.core.cards import CardSample
+from rigctl.core.engine_states import Policy
+from rigctl.core.facts import GroupFound
+from rigctl.core.ids import CardId, GroupName
+from rigctl.core.phases import PhasePolicy
+from rigctl.core.state import GroupSpec, RigSpec
+from rigctl.core.watch_facts import WatchPolicy
+
+
+class Book:
+    """Reads rig.toml anew before each start, so that the owner's edits count from there on."""
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        self.config: Config = load(home.config, home.overrides)
+
+    def reload(self) -> None:
+        """Read the file again. ConfigError leaves the config as it was."""
+        self.config = load(self.home.config, self.home.overrides)
+
+    def rig(self, simulated: bool) -> RigSpec:
+        """The rig's own keys."""
+        rig = self.config.rig
+        return RigSpec(
+            name=rig.name,
+            free_group=self.config.free_group,
+            price_per_kwh=rig.price_per_kwh,
+            currency=rig.currency,
+            stagger=rig.stagger,
+            free_drain=rig.free_drain,
+            watch=WatchPolicy(),
+            phases=PhasePolicy(),
+            simulated=simulated,
+            home=str(self.home.state),
+        )
+
+    def spec(self, group: GroupConfig, present: Sequence[CardSample]) -> GroupSpec:
+        """One group's keys, its cards found among those present."""
+        cards, missing = self._cards(group, present)
+        window = group.context_length or 0
+        stretched = "" if group.yarn_factor is None else f"YaRN {group.yarn_factor:g}"
+        return GroupSpec(
+            name=group.name,
+            cards=cards,
+            missing=missing,
+            url=f"http://{group.host}:{group.port}",
+            model=group.served_name or group.model,
+            window=window,
+            stretched=stretched,
+            slots=group.max_running_requests,
+            pool=group.max_total_tokens,
+            sleep_on_idle=group.sleep_on_idle,
+            drain=group.drain,
+            policy=Policy(grace=group.stop_grace),
+            power_limit=group.power_limit,
+            start_with_daemon=group.start_with_daemon,
+            ranks=group.tensor_parallel or len(group.cards) or 1,
+            log=str(self.log(group.name)),
+            command=self._masked(group, present, group.sleep_on_idle),
+        )
+
+    def _cards(
+        self, group: GroupConfig, present: Sequence[CardSample]
+    ) -> tuple[tuple[CardId, ...], tuple[str, ...]]:
+        """The cards that are there, and in words why a start could not have them all."""
+        try:
+            found = resolve_group(group, self.config, present)
+        except ConfigError as error:
+            return self._some(group, present), (error.say,) if group.cards else ()
+        return tuple(card.uuid for card in found), ()
+
+    @staticmethod
+    def _some(group: GroupConfig, present: Sequence[CardSample]) -> tuple[CardId, ...]:
+        """Those that can be told: shown with the group, never started on."""
+        cards: list[CardId] = []
+        for reference in group.cards:
+            if reference.kind == "index":
+                continue  # which card an index means cannot be told while one is missing (C13)
+            try:
+                cards.append(resolve((reference,), present, group.name)[0].uuid)
+            except ConfigError:
+                if reference.kind == "uuid":
+                    cards.append(CardId(reference.value))
+        return tuple(cards)
+
+    def found(
+        self,
+        name: GroupName,
+        present: Sequence[CardSample],
+        pid: int | None,
+        sleep_on_idle: bool,
+    ) -> GroupFound:
+        """What the group means on these cards, and how its running engine differs from that."""
+        group = self.config.group(name)
+        cards, missing = self._cards(group, present)
+        differs: tuple[str, ...] = ()
+        command = self._masked(group, present, sleep_on_idle)
+        if pid is not None and not missing:
+            try:
+                plan = self.plan(name, present, sleep_on_idle)
+            except ConfigError:
+                plan = None
+            running = proc.cmdline(pid)
+            if plan is not None and running:
+                differs = differences(plan.argv, running)
+        return GroupFound(name, cards, missing, command, differs)
+
+    def _masked(
+        self, group: GroupConfig, present: Sequence[CardSample], sleep_on_idle: bool
+    ) -> tuple[str, ...]:
+        try:
+            return self.plan(group.name, present, sleep_on_idle).masked
+        except ConfigError:
+            return ()
+
+    def plan(
+        self, name: GroupName, present: Sequence[CardSample], sleep_on_idle: bool
+    ) -> LaunchPlan:
+        """The start of one engine. ConfigError when a card is missing."""
+        group = self.config.group(name)
+        return launch_plan(group, self.config, present, os.environ, sleep_on_idle, self.home.state)
+
+    def write_keys(self, name: GroupName) -> None:
+        """Put the group's keys where its engine reads them. ConfigError, OSError."""
+        write_key_file(self.config.group(name), os.environ, self.home.state)
+
+    def authorization(self, name: GroupName) -> tuple[tuple[bytes, bytes], ...]:
+        """The header that the engine's own endpoints want; empty without a key."""
+        keys = group_keys(self.config.group(name), os.environ)
+        key = keys.get("admin-api-key") or keys.get("api-key")
+        return () if key is None else ((b"authorization", f"Bearer {key}".encode()),)
+
+    def api_authorization(self, name: GroupName) -> tuple[tuple[bytes, bytes], ...]:
+        """The header for reading: an admin key does not open the normal endpoints."""
+        key = group_keys(self.config.group(name), os.environ).get("api-key")
+        return () if key is None else ((b"authorization", f"Bearer {key}".encode()),)
+
+    def address(self, name: GroupName) -> tuple[str, int]:
+        """Host and port at which this host reaches the engine."""
+        group = self.config.group(name)
+        host = "127.0.0.1" if group.host in ("0.0.0.0", "") else group.host
+        return ("::1" if host == "::" else host), group.port
+
+    def log(self, name: str) -> Path:
+        """The file that the engine's output is appended to."""
+        return self.home.logs / f"{name}.log"
+
+    @staticmethod
+    def masked(argv: Sequence[str]) -> tuple[str, ...]:
+        """A running command line, fit to be shown."""
+        return mask(tuple(argv))

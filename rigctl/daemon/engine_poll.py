@@ -1,0 +1,199 @@
+"""Asks one engine how it is: its processes, its endpoints, its log, its port."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rigctl.adapters import proc
+from rigctl.adapters.http1.client import HttpClient
+from rigctl.adapters.http1.errors import HttpError
+from rigctl.adapters.listeners import listener
+from rigctl.adapters.process import ProcessLauncher
+from rigctl.config.flags import launches_sglang, mask
+from rigctl.core.engine_states import Loading, Stopping
+from rigctl.core.facts import (
+    EngineReady,
+    EngineSampled,
+    EngineSilent,
+    EngineWatched,
+    Fact,
+    ForeignEngineSeen,
+    LogRead,
+)
+from rigctl.core.ids import GroupName, ProcessIdentity
+from rigctl.core.reading import NOT_YET, Reading
+from rigctl.core.state import RigState
+from rigctl.daemon.book import Book
+from rigctl.daemon.engine_logs import EngineLogs
+from rigctl.parse.sample import merge
+from rigctl.ports import Clock
+
+METRICS_LIMIT = 4 * 1024 * 1024
+PATIENCE = 3.0
+"""Seconds an endpoint may take before the poll counts as unanswered (C76)."""
+LEAST_SPAN = 0.4
+"""Seconds of CPU time less than which tell nothing: the kernel counts in hundredths."""
+FULL_SCAN = 10.0
+"""Seconds between two looks at every process of the machine for new members."""
+
+
+class EnginePoll:
+    """One look a call; keeps only what the next difference needs."""
+
+    def __init__(
+        self,
+        *,
+        state: Callable[[], RigState],
+        post: Callable[[Fact], None],
+        clock: Clock,
+        book: Book,
+        launcher: ProcessLauncher,
+        http: HttpClient,
+        logs: EngineLogs,
+    ) -> None:
+        self._state = state
+        self._post = post
+        self._clock = clock
+        self._book = book
+        self._launcher = launcher
+        self._http = http
+        self._logs = logs
+        self._cpu: dict[GroupName, tuple[ProcessIdentity, float, dict[int, float]]] = {}
+        self._scanned: dict[ProcessIdentity, float] = {}
+        self._titles: dict[int, str] = {}
+        self._scraped: dict[GroupName, float] = {}
+
+    async def processes(self, name: GroupName) -> None:
+        """The living members of the engine's session and what they use."""
+        group = self._state().group(name)
+        process = None if group is None else group.process
+        if group is None or process is None:
+            return
+        now = self._clock.now()
+        whole = isinstance(group.engine.state, Stopping | Loading)
+        if whole or now - self._scanned.get(process, 0.0) >= FULL_SCAN:
+            pids = self._launcher.members(process)
+            self._scanned[process] = now
+        else:
+            pids = self._launcher.known_members(process)
+        if isinstance(group.engine.state, Stopping):
+            self._post(EngineWatched(name, process, pids, ()))
+            return
+        titles = tuple(self._title(pid) for pid in pids)
+        used = proc.usage(pids)
+        cores, busiest = self._load(name, process, used.cpu_seconds, now, pids, titles)
+        self._post(
+            EngineWatched(
+                name,
+                process,
+                pids,
+                titles,
+                cores,
+                busiest,
+                float(used.resident_bytes),
+                sum(used.cpu_seconds.values()),
+            )
+        )
+
+    def _title(self, pid: int) -> str:
+        """A worker names itself a moment after it was forked, so an odd title is asked again."""
+        known = self._titles.get(pid, "")
+        if "::" not in known:
+            known = self._titles[pid] = proc.title(pid)
+        return known
+
+    def _load(
+        self,
+        name: GroupName,
+        process: ProcessIdentity,
+        used: dict[int, float],
+        now: float,
+        pids: tuple[int, ...],
+        titles: tuple[str, ...],
+    ) -> tuple[Reading, Reading]:
+        """Cores used by all members, and by the busiest scheduler, since the last look."""
+        before = self._cpu.get(name)
+        self._cpu[name] = (process, now, used)
+        if before is None or before[0] != process or now - before[1] < LEAST_SPAN:
+            return NOT_YET, NOT_YET
+        seconds = now - before[1]
+        gained = {
+            pid: (value - before[2][pid]) / seconds
+            for pid, value in used.items()
+            if pid in before[2]
+        }
+        schedulers = [
+            gained[pid]
+            for pid, title in zip(pids, titles, strict=True)
+            if "scheduler" in title and pid in gained
+        ]
+        return sum(gained.values()), max(schedulers, default=NOT_YET)
+
+    async def sample(self, name: GroupName) -> None:
+        """Counters and gauges; while it loads only whether it is ready (law 9: never /health)."""
+        group = self._state().group(name)
+        if group is None:
+            return
+        host, port = self._book.address(name)
+        if isinstance(group.engine.state, Loading):
+            await self._ready(name, group.engine.state.process, host, port)
+            return
+        now = self._clock.now()
+        if now - self._scraped.get(name, 0.0) < 0.5:
+            return  # a scrape costs the engine 14 ms: never two in a row
+        self._scraped[name] = now
+        headers = self._book.api_authorization(name)
+        metrics = await self._text(host, port, "/metrics", ())
+        loads = await self._text(host, port, "/v1/loads?include=core,spec,queues", headers)
+        if metrics is None and loads is None:
+            self._post(EngineSilent(name, f"{host}:{port} does not answer"))
+            return
+        sample = merge(
+            name,
+            self._clock.now(),
+            self._clock.wall(),
+            metrics,
+            loads,
+            self._logs.known(name),
+        )
+        self._post(EngineSampled(sample))
+
+    async def _ready(self, name: GroupName, process: ProcessIdentity, host: str, port: int) -> None:
+        try:
+            answer = await self._http.get(host, port, "/ready", timeout=PATIENCE)
+        except HttpError:
+            return
+        if answer.status == 200:
+            self._post(EngineReady(name, process))
+
+    async def _text(
+        self, host: str, port: int, path: str, headers: tuple[tuple[bytes, bytes], ...]
+    ) -> bytes | None:
+        try:
+            answer = await self._http.get(
+                host, port, path, headers, timeout=PATIENCE, limit=METRICS_LIMIT
+            )
+        except HttpError:
+            return None
+        return answer.body if answer.status == 200 else None
+
+    async def log(self, name: GroupName) -> None:
+        """New lines of the engine's log."""
+        facts, grew = self._logs.read(name)
+        if facts or grew:
+            self._post(LogRead(name, facts, grew))
+
+    async def port(self, name: GroupName) -> None:
+        """Whether a server that rigctl did not start answers where this group's would."""
+        group = self._state().group(name)
+        if group is None or group.process is not None:
+            return
+        _, port = self._book.address(name)
+        known = None if group.foreign is None else group.foreign.pid
+        pid = listener(port)
+        if pid == known:
+            return
+        argv = () if pid is None else proc.cmdline(pid)
+        if pid is not None and not launches_sglang(argv):
+            return  # some other program: the start refuses in words
+        self._post(ForeignEngineSeen(name, pid, mask(argv), "--sleep-on-idle" in argv))

@@ -1,0 +1,364 @@
+"""The daemon's end of the control socket: answers clients, lets only the owner act."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from rigctl.control import wire
+from rigctl.control.address import listen, peer_uid
+from rigctl.core.commands import Answer, Command, Refused
+from rigctl.core.snapshot import JournalEntry
+from rigctl.daemon.log_stream import log_lines
+from rigctl.daemon.mailbox import Broadcast
+
+_log = logging.getLogger(__name__)
+
+CONNECTIONS = 128
+"""More at once are turned away: somebody's loop, not people."""
+
+_WAITING_LINES = 8
+"""Questions one connection may have waiting before we stop reading from it."""
+
+_SEND_BUFFER = 32 * 1024
+"""Bytes the kernel holds for one client: a slow one is then few snapshots behind, not twenty."""
+
+_QUESTIONS = ("snapshot", "watch", "act", "journal", "log", "history", "hello")
+
+
+class Backend(Protocol):
+    """What the server asks of the daemon's loop; everything here is called in that loop."""
+
+    @property
+    def version(self) -> str: ...
+    @property
+    def epoch(self) -> str:
+        """New with every daemon start."""
+        ...
+
+    @property
+    def broadcast(self) -> Broadcast:
+        """Where the loop publishes snapshot lines and journal entries."""
+        ...
+
+    async def command(self, command: Command, uid: int) -> Answer:
+        """Put a command to the loop. Only called for uids that may act."""
+        ...
+
+    def journal(self, after: int, limit: int) -> Sequence[JournalEntry]: ...
+    def history(self, seconds: float) -> Mapping[str, Any]:
+        """`step`, `end` and `series`, as in the protocol."""
+        ...
+
+    def log_path(self, group: str, previous: int) -> Path | None:
+        """The log of a group's run, 0 the present one; None where there is no such group."""
+        ...
+
+
+class ControlServer:
+    """Listens on the home's socket. A client that does not read holds up nobody but itself."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        path: Path,
+        *,
+        allowed: Collection[int] | None = None,
+        group: int | None = None,
+        redact: Callable[[str], str] = lambda line: line,
+    ) -> None:
+        """`allowed` are the uids that may act (else: our own and root's); `redact` sees each log
+        line before a client does; `group` opens the socket (0660) to readers of that gid."""
+        self.backend = backend
+        self.redact = redact
+        self._path = path
+        self._group = group
+        self._allowed = frozenset({os.getuid(), 0} if allowed is None else allowed)
+        self._connections: set[_Connection] = set()
+        self._server: asyncio.Server | None = None
+        self._inode: int | None = None
+
+    async def start(self) -> None:
+        """Bind and serve. SocketTaken when another daemon answers there."""
+        bound = listen(self._path, self._group)
+        self._inode = os.lstat(self._path).st_ino
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_unix_server(lambda: _Connection(self), sock=bound)
+        except BaseException:
+            bound.close()
+            raise
+
+    async def close(self) -> None:
+        """Stop listening, let answers that are out reach those who read, drop the rest."""
+        if self._server is not None:
+            self._server.close()
+        with contextlib.suppress(FileNotFoundError):
+            if os.lstat(self._path).st_ino == self._inode:  # not a successor's
+                os.unlink(self._path)
+        open_now = list(self._connections)
+        for connection in open_now:
+            connection.finish()
+        for _ in range(20):
+            if not self._connections:
+                break
+            await asyncio.sleep(0.01)
+        for connection in list(self._connections):
+            connection.abort()
+        await asyncio.gather(*(c.task for c in open_now if c.task), return_exceptions=True)
+
+    def may_act(self, uid: int) -> bool:
+        return uid in self._allowed
+
+    def enter(self, connection: _Connection) -> bool:
+        """Take a connection in; False when there are too many."""
+        if len(self._connections) >= CONNECTIONS:
+            return False
+        self._connections.add(connection)
+        return True
+
+    def leave(self, connection: _Connection) -> None:
+        self._connections.discard(connection)
+
+
+class _Connection(asyncio.Protocol):
+    """One client: its questions in order, one at a time; a stream ends with the connection."""
+
+    def __init__(self, server: ControlServer) -> None:
+        self._server = server
+        self._backend = server.backend
+        self._transport: asyncio.Transport | None = None
+        self._uid = -1
+        self._read_only = True
+        self._buffer = b""
+        self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._streaming = False
+        self.task: asyncio.Task[None] | None = None
+
+    # What the transport calls ---------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # A cast, because uvloop's transports are of no asyncio class.
+        self._transport = transport = cast("asyncio.Transport", transport)
+        number = transport.get_extra_info("socket").fileno()
+        # A handle of our own: uvloop's stand-in for the socket has no getsockopt.
+        with socket.socket(fileno=os.dup(number)) as sock:
+            self._uid = peer_uid(sock)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
+        self._read_only = not self._server.may_act(self._uid)
+        transport.set_write_buffer_limits(high=0)
+        if not self._server.enter(self):
+            transport.write(wire.error("too many clients; close some panels", "busy"))
+            transport.close()
+            return
+        self.task = asyncio.get_running_loop().create_task(self._serve())
+
+    def data_received(self, data: bytes) -> None:
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        for line in lines:
+            if line.strip():
+                self._lines.put_nowait(line)
+        if len(self._buffer) > wire.REQUEST_LIMIT:
+            self._buffer = b""
+            self._lines.put_nowait(b"x" * (wire.REQUEST_LIMIT + 1))
+        if self._lines.qsize() > _WAITING_LINES and self._transport is not None:
+            self._transport.pause_reading()
+
+    def eof_received(self) -> bool:
+        """A client that closed its side gets what it asked for; a stream has no reader then."""
+        if self._streaming and self.task is not None:
+            self.task.cancel()
+            return False
+        self._lines.put_nowait(None)
+        return True
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self._server.leave(self)
+        self._writable.set()
+        if self.task is not None:
+            self.task.cancel()
+
+    def finish(self) -> None:
+        """Close once what was written has gone out."""
+        if self.task is not None:
+            self.task.cancel()
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    # Answering ------------------------------------------------------------------------------
+
+    async def _serve(self) -> None:
+        assert self._transport is not None
+        try:
+            while (line := await self._lines.get()) is not None:
+                self._transport.resume_reading()
+                try:
+                    await self._answer(line)
+                except wire.WireError as error:
+                    await self._send(wire.error(error.say, error.code))
+                    if error.code == "too-long":
+                        break
+                except ConnectionResetError:
+                    break
+                except Exception:
+                    _log.exception("a client's question failed: %.200r", line)
+                    say = "rigctl failed at this question; see daemon.log (`rigctl logs daemon`)"
+                    await self._send(wire.error(say, "internal"))
+        except ConnectionResetError:
+            pass
+        finally:
+            self._transport.close()
+
+    async def _send(self, line: bytes) -> None:
+        """Write one line as soon as the client has taken those before it."""
+        await self._writable.wait()
+        if self._transport is None or self._transport.is_closing():
+            raise ConnectionResetError("the client has gone")
+        self._transport.write(line)
+
+    async def _answer(self, raw: bytes) -> None:
+        if len(raw) > wire.REQUEST_LIMIT:
+            raise wire.WireError(
+                f"a question is at most {wire.REQUEST_LIMIT} bytes long", "too-long"
+            )
+        asked = wire.message(raw)
+        match asked.get("do"):
+            case "hello":
+                await self._send(
+                    wire.hello(self._backend.version, self._backend.epoch, self._read_only)
+                )
+            case "snapshot":
+                await self._snapshot()
+            case "watch":
+                await self._watch()
+            case "act":
+                await self._send(wire.encode_answer(await self._act(asked)))
+            case "journal":
+                await self._journal(asked)
+            case "log":
+                async with self._stream(bool(asked.get("follow"))):
+                    await self._log(asked)
+            case "history":
+                seconds = _number(asked, "seconds", 900)
+                await self._send(wire.history(self._backend.history(seconds)))
+            case other:
+                raise wire.WireError(
+                    f"there is no question `{other}`: {wire.nearest(str(other), _QUESTIONS)}"
+                )
+
+    @contextlib.asynccontextmanager
+    async def _stream(self, endless: bool = True) -> AsyncIterator[None]:
+        """From here on the client's closing of its side ends the connection."""
+        self._streaming = endless
+        try:
+            yield
+        finally:
+            self._streaming = False
+
+    def _mine(self, snapshot_line: bytes) -> bytes:
+        return wire.for_reader(snapshot_line) if self._read_only else snapshot_line
+
+    async def _snapshot(self) -> None:
+        latest = self._backend.broadcast.latest
+        if latest is None:
+            # The first sweep is under way; a client that waits for it hurries the pollers too.
+            mailbox = self._backend.broadcast.subscribe()
+            try:
+                await mailbox.wait()
+                latest = mailbox.take()
+            finally:
+                self._backend.broadcast.unsubscribe(mailbox)
+        if latest is not None:
+            await self._send(self._mine(latest))
+
+    async def _watch(self) -> None:
+        mailbox = self._backend.broadcast.subscribe()
+        try:
+            async with self._stream():
+                while True:
+                    await mailbox.wait()
+                    # First room, then the line: what is sent is the newest at that moment.
+                    await self._writable.wait()
+                    newest = mailbox.take()
+                    if newest is not None:
+                        await self._send(self._mine(newest))
+        finally:
+            self._backend.broadcast.unsubscribe(mailbox)
+
+    async def _act(self, asked: Mapping[str, Any]) -> Answer:
+        command = wire.decode_command(asked.get("command"), asked.get("args"))
+        if self._read_only:
+            return Refused(
+                "this rig belongs to another user: you may look, not act; run the command as "
+                f"uid {os.getuid()} (`sudo -u '#{os.getuid()}' rigctl …`)",
+                "not-allowed",
+            )
+        return await self._backend.command(command, self._uid)
+
+    async def _journal(self, asked: Mapping[str, Any]) -> None:
+        after = int(_number(asked, "after", 0))
+        limit = int(_number(asked, "limit", 200))
+        if not asked.get("follow"):
+            for entry in self._backend.journal(after, limit):
+                await self._send(wire.journal(entry))
+            await self._send(wire.end())
+            return
+        queue = self._backend.broadcast.follow()
+        try:
+            async with self._stream():
+                for entry in self._backend.journal(after, limit):
+                    await self._send(wire.journal(entry))
+                    after = entry.seq
+                while True:
+                    got = await queue.take()
+                    if isinstance(got, int):
+                        await self._send(wire.gap(got))
+                    elif got.seq > after:
+                        after = got.seq
+                        await self._send(wire.journal(got))
+        finally:
+            self._backend.broadcast.unfollow(queue)
+
+    async def _log(self, asked: Mapping[str, Any]) -> None:
+        group = str(asked.get("group", ""))
+        previous = int(_number(asked, "previous", 0))
+        path = self._backend.log_path(group, previous)
+        if path is None:
+            raise wire.WireError(f"there is no group `{group}`; see `rigctl status`", "no-group")
+        count = int(_number(asked, "lines", 200))
+        try:
+            async for text in log_lines(path, count, bool(asked.get("follow"))):
+                await self._send(wire.log(self._server.redact(text)))
+        except FileNotFoundError:
+            which = "this run" if previous == 0 else f"run -{previous}"
+            raise wire.WireError(
+                f"`{group}` has no log of {which} at {path}; it may never have been started "
+                f"(`rigctl start {group}`)",
+                "no-log",
+            ) from None
+        await self._send(wire.end())
+
+
+def _number(asked: Mapping[str, Any], name: str, default: float) -> float:
+    value = asked.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        raise wire.WireError(f"`{name}` must be a number that is not negative")
+    return value
