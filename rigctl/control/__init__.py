@@ -19,7 +19,7 @@ Daemon to client::
     {"kind": "snapshot", …}                          core.snapshot.Snapshot
     {"kind": "answer", "accepted": {"operation": 3, "say": "…"}}
     {"kind": "answer", "refused": {"say": "…", "code": "…"}}
-    {"kind": "journal", "seq": …, …}                core.snapshot.JournalEntry, then
+    {"kind": "journal", "entry": {"seq": …, …}}     core.snapshot.JournalEntry, then
     {"kind": "gap", "missed": 12}                    where a slow reader lost entries
     {"kind": "log", "line": "…"}
     {"kind": "history", "step": 2.0, "end": <wall>, "series": {"rig.watts": [412.0, null, …]}}
