@@ -220,7 +220,7 @@ class _Connection(asyncio.Protocol):
                     break
                 except Exception:
                     _log.exception("a client's question failed: %.200r", line)
-                    say = "rigctl failed at this question; see daemon.log (`rigctl logs daemon`)"
+                    say = "rigctl failed at this question; see `rigctl logs daemon`"
                     await self._send(wire.error(say, "internal"))
         except ConnectionResetError:
             pass

@@ -1,0 +1,404 @@
+"""Client and server over a real socket: streams, rights, slow readers, lost daemons."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import os
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rig_views import rig
+
+from rigctl.control import wire
+from rigctl.control.address import SocketTakenError, connect
+from rigctl.control.client import LinkLost, RigError, SocketClient
+from rigctl.core.commands import Accepted, Answer, Command, FreeGroup, Refused, StopDaemon
+from rigctl.core.ids import GroupName, OperationId
+from rigctl.core.snapshot import JournalEntry, Snapshot
+from rigctl.daemon.mailbox import JOURNAL_QUEUE, Broadcast
+from rigctl.daemon.server import ControlServer
+
+FREE = FreeGroup(GroupName("long"), "training")
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Wait until the condition holds; TimeoutError when it never does."""
+    async with asyncio.timeout(10):
+        while not true():  # noqa: ASYNC110 - the server tells no test when it is done
+            await asyncio.sleep(0.01)
+
+
+class Loop:
+    """The daemon's side as the server sees it; what it was asked is kept."""
+
+    def __init__(self, logs: Path) -> None:
+        self.version = "0.1.0"
+        self.epoch = "5f2a"
+        self.watchers: list[int] = []
+        self.broadcast = Broadcast(self.watchers.append)
+        self.asked: list[tuple[Command, int]] = []
+        self.entries: list[JournalEntry] = []
+        self.logs = logs
+
+    async def command(self, command: Command, uid: int) -> Answer:
+        self.asked.append((command, uid))
+        if isinstance(command, StopDaemon):
+            raise RuntimeError("a fault of ours")
+        return Accepted(OperationId(len(self.asked)), "drains first")
+
+    def journal(self, after: int, limit: int) -> Sequence[JournalEntry]:
+        return [entry for entry in self.entries if entry.seq > after][-limit:]
+
+    def history(self, seconds: float) -> Mapping[str, Any]:
+        return {"step": 2.0, "end": 1.0, "series": {"rig.watts": [412.0, None]}}
+
+    def log_path(self, group: str, previous: int) -> Path | None:
+        number = f".{previous}" if previous else ""
+        return self.logs / f"{group}{number}.log" if group == "long" else None
+
+    def publish(self, seq: int) -> None:
+        self.broadcast.publish(wire.encode_snapshot(dataclasses.replace(rig(), seq=seq)))
+
+    def note(self, seq: int) -> None:
+        entry = JournalEntry(seq, 1.0, "long", "stall", f"event {seq}")
+        self.entries.append(entry)
+        self.broadcast.note(entry)
+
+
+@pytest.fixture
+def loop(tmp_path: Path) -> Loop:
+    return Loop(tmp_path)
+
+
+@pytest.fixture
+async def server(loop: Loop, tmp_path: Path) -> AsyncIterator[ControlServer]:
+    made = ControlServer(
+        loop, tmp_path / "s", redact=lambda line: line.replace("sk-secret", "[key]")
+    )
+    await made.start()
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def client(server: ControlServer, tmp_path: Path) -> AsyncIterator[SocketClient]:
+    async with SocketClient(tmp_path / "s") as made:
+        yield made
+
+
+async def test_hello_and_snapshot(client: SocketClient, loop: Loop) -> None:
+    """A client learns whom it talks to and what the rig is, the snapshot equal to the daemon's."""
+    hello = await client.hello("panel")
+    assert hello == {
+        "kind": "hello",
+        "protocol": 1,
+        "rigctl": "0.1.0",
+        "epoch": "5f2a",
+        "read_only": False,
+    }
+    loop.publish(1)
+    assert await client.snapshot() == dataclasses.replace(rig(), seq=1)
+
+
+async def test_a_snapshot_before_the_first_is_waited_for(client: SocketClient, loop: Loop) -> None:
+    """Asked during the daemon's first sweep, the client waits, and the pollers know."""
+    asked = asyncio.ensure_future(client.snapshot())
+    await until(lambda: loop.broadcast.watchers == 1)
+    loop.publish(1)
+    assert (await asked).seq == 1
+    assert loop.broadcast.watchers == 0
+
+
+async def test_a_watcher_is_counted_while_it_looks(client: SocketClient, loop: Loop) -> None:
+    """The pollers hurry while somebody looks, and learn when nobody does any more."""
+    loop.publish(1)
+    stream = client.snapshots()
+    assert (await anext(stream)).seq == 1
+    loop.publish(2)
+    assert (await anext(stream)).seq == 2
+    assert loop.watchers == [1]
+    await stream.aclose()
+    await until(lambda: loop.broadcast.watchers == 0)
+    assert loop.watchers == [1, 0]
+
+
+async def test_a_reader_that_sticks_holds_up_nobody(
+    client: SocketClient, loop: Loop, tmp_path: Path
+) -> None:
+    """One client never reads: the other gets every snapshot; the stuck one then gets the newest."""
+    with connect(tmp_path / "s", 5.0) as stuck:
+        stuck.sendall(b'{"do": "watch"}\n')
+        await until(lambda: loop.broadcast.watchers == 1)
+        stream = client.snapshots()
+        for seq in range(1, 301):
+            loop.publish(seq)
+            assert (await anext(stream)).seq == seq
+        backlog = 0
+        with stuck.makefile("rb") as lines:
+            while True:
+                seq = json.loads(await asyncio.to_thread(lines.readline))["seq"]
+                backlog += 1
+                if seq == 300:
+                    break
+        # 300 snapshots are 4 MB; what lay in the kernel's buffer was old, the next is the newest.
+        assert backlog < 30
+        await stream.aclose()
+
+
+async def test_a_slow_client_gets_the_newest(client: SocketClient, loop: Loop) -> None:
+    """A panel that was busy for 5 snapshots draws the last one, not five."""
+    loop.publish(1)
+    stream = client.snapshots()
+    assert (await anext(stream)).seq == 1
+    for seq in range(2, 4):
+        loop.publish(seq)
+        await asyncio.sleep(0.02)  # each is on its way before the next
+    assert (await anext(stream)).seq == 3
+    await stream.aclose()
+
+
+async def test_the_owner_acts(client: SocketClient, loop: Loop) -> None:
+    """A command arrives as it was sent, with the uid the kernel vouches for."""
+    assert await client.send(FREE) == Accepted(OperationId(1), "drains first")
+    assert loop.asked == [(FREE, os.getuid())]
+
+
+async def test_others_may_look_but_not_act(loop: Loop, tmp_path: Path) -> None:
+    """The daemon refuses by the peer's uid; snapshot and hello say so before anybody tries."""
+    server = ControlServer(loop, tmp_path / "s", allowed=[os.getuid() + 1])
+    await server.start()
+    async with SocketClient(tmp_path / "s") as client:
+        answer = await client.send(FREE)
+        assert isinstance(answer, Refused)
+        assert answer.code == "not-allowed"
+        assert "look, not act" in answer.say
+        assert loop.asked == []
+        loop.publish(1)
+        assert (await client.hello())["read_only"] is True
+        assert (await client.snapshot()).read_only
+        stream = client.snapshots()
+        assert (await anext(stream)).read_only
+        await stream.aclose()
+    await server.close()
+
+
+async def test_journal_and_history(client: SocketClient, loop: Loop) -> None:
+    """A list ends; what follows goes on, in order and without doubles."""
+    for seq in range(1, 6):
+        loop.note(seq)
+    listed = [entry.seq async for entry in client.journal(1, limit=3, follow=False)]
+    assert listed == [3, 4, 5]
+    stream = client.journal(3)
+    assert [(await anext(stream)).seq for _ in range(2)] == [4, 5]
+    loop.note(6)
+    assert (await anext(stream)).say == "event 6"
+    await stream.aclose()
+    history = await client.history(900)
+    assert history["series"] == {"rig.watts": [412.0, None]}
+
+
+async def test_a_follower_that_sticks_is_told_what_it_missed(loop: Loop) -> None:
+    """The queue is bounded; the newest entries stay and the number of the lost is said first."""
+    queue = loop.broadcast.follow()
+    for seq in range(1, JOURNAL_QUEUE + 13):
+        loop.note(seq)
+    assert await queue.take() == 12
+    first = await queue.take()
+    assert isinstance(first, JournalEntry)
+    assert first.seq == 13
+    loop.broadcast.unfollow(queue)
+
+
+async def test_the_gap_reaches_the_client(client: SocketClient, loop: Loop) -> None:
+    """On the client's side a gap is an entry that says how many were missed."""
+    stream = client.journal(0)
+    waiting = asyncio.ensure_future(anext(stream))
+    await asyncio.sleep(0.05)
+    for seq in range(1, JOURNAL_QUEUE + 13):
+        loop.note(seq)
+    gap = await waiting
+    assert (gap.kind, gap.figures) == ("gap", {"missed": 12})
+    assert (await anext(stream)).seq == 13
+    await stream.aclose()
+
+
+async def test_a_log_is_shown_folded_and_without_secrets(client: SocketClient, loop: Loop) -> None:
+    """The last lines, floods folded, each through the redactor, a dead program's last word too."""
+    (loop.logs / "long.log").write_text("a\n" + "b\n" * 20_113 + "key sk-secret\nlast word")
+    shown = [line async for line in client.log("long", 20_115, False, 0)]
+    assert shown == ["a", "b", "  … and the same again x 20112", "key [key]", "last word"]
+    (loop.logs / "long.1.log").write_text("old\n")
+    assert [line async for line in client.log("long", 5, False, 1)] == ["old"]
+
+
+async def test_a_log_is_followed(client: SocketClient, loop: Loop) -> None:
+    """New lines come as they are written, half lines when they are whole."""
+    log = loop.logs / "long.log"
+    log.write_text("one\ntw")
+    stream = client.log("long", 10, True, 0)
+    assert await anext(stream) == "one"
+    with log.open("a") as file:
+        file.write("o\nthree\n")
+    assert [await anext(stream) for _ in range(2)] == ["two", "three"]
+    await stream.aclose()
+
+
+@pytest.mark.parametrize(
+    ("group", "previous", "code"), [("lang", 0, "no-group"), ("long", 3, "no-log")]
+)
+async def test_a_log_that_is_not_there_is_said(
+    client: SocketClient, group: str, previous: int, code: str
+) -> None:
+    """An unknown group and a run that never was are told apart."""
+    with pytest.raises(RigError) as caught:
+        await anext(client.log(group, 10, False, previous))
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (b"hello\n", "not JSON"),
+        (b"[]\n", "one JSON object"),
+        (b'{"do": "wach"}\n', "did you mean `watch`?"),
+        (b"{}\n", "no question `None`"),
+        (b'{"do": "act", "command": "fre"}\n', "did you mean `free`?"),
+        (b'{"do": "journal", "after": -1}\n', "not negative"),
+        (b'{"do": "history", "seconds": "x"}\n', "must be a number"),
+        (b'{"do": "act", "command": "stop-daemon"}\n', "failed at this question"),
+    ],
+)
+async def test_a_bad_question_is_answered_and_the_next_one_works(
+    server: ControlServer, tmp_path: Path, line: bytes, words: str
+) -> None:
+    """A mistake costs one error line, not the connection; so does a fault of our own."""
+
+    def talk() -> list[dict[str, Any]]:
+        with connect(tmp_path / "s", 5.0) as raw, raw.makefile("rb") as lines:
+            raw.sendall(line + b'{"do": "hello"}\n')
+            return [json.loads(lines.readline()) for _ in range(2)]
+
+    error, hello = await asyncio.to_thread(talk)
+    assert error["kind"] == "error"
+    assert words in error["say"]
+    assert hello["kind"] == "hello"
+
+
+async def test_a_line_without_end_is_cut_off(server: ControlServer, tmp_path: Path) -> None:
+    """A client cannot make the daemon collect more than a question's worth of bytes."""
+
+    def talk() -> bytes:
+        with connect(tmp_path / "s", 5.0) as raw:
+            try:
+                for _ in range(100):
+                    raw.sendall(b"x" * 65536)
+            except BrokenPipeError:
+                pass
+            try:
+                return raw.recv(65536)
+            except ConnectionResetError:
+                return b"reset"
+
+    answer = await asyncio.to_thread(talk)
+    assert b"at most 65536 bytes" in answer or answer == b"reset"
+
+
+async def test_a_client_that_closed_its_side_still_gets_its_answers(
+    server: ControlServer, tmp_path: Path
+) -> None:
+    """`printf … | nc -U` closes after the question; the answers come, then the end."""
+
+    def talk() -> bytes:
+        with connect(tmp_path / "s", 5.0) as raw, raw.makefile("rb") as lines:
+            raw.sendall(b'{"do": "hello"}\n{"do": "history"}\n')
+            raw.shutdown(socket.SHUT_WR)
+            return lines.read()
+
+    answers = (await asyncio.to_thread(talk)).splitlines()
+    assert [json.loads(line)["kind"] for line in answers] == ["hello", "history"]
+
+
+async def test_a_lost_daemon_is_said_to_every_waiter(
+    loop: Loop, tmp_path: Path, server: ControlServer
+) -> None:
+    """Streams under way end with LinkLost; later questions name the command that mends it."""
+    client = SocketClient(tmp_path / "s")
+    loop.publish(1)
+    stream = client.snapshots()
+    await anext(stream)
+    waiting = asyncio.ensure_future(anext(stream))
+    await asyncio.sleep(0.02)
+    await server.close()
+    with pytest.raises(LinkLost, match="closed the connection"):
+        await waiting
+    with pytest.raises(LinkLost, match="rigctl start"):
+        await client.send(FREE)
+    assert not (tmp_path / "s").exists()
+
+
+async def test_closing_the_client_ends_its_streams(client: SocketClient, loop: Loop) -> None:
+    """A panel that leaves in the middle of a wait is let go at once."""
+    loop.publish(1)
+    stream = client.snapshots()
+    await anext(stream)
+
+    async def next_one() -> Snapshot:
+        return await anext(stream)
+
+    waiting = asyncio.ensure_future(next_one())
+    await asyncio.sleep(0.02)
+    await client.close()
+    with pytest.raises(LinkLost):
+        await waiting
+
+
+async def test_a_daemon_that_does_not_answer_is_held_to_be_gone(tmp_path: Path) -> None:
+    """A question has a time limit; the panel shows a lost daemon instead of freezing."""
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(tmp_path / "s"))
+        bound.listen(1)
+        with pytest.raises(LinkLost, match="has not answered"):
+            await SocketClient(tmp_path / "s", answer_seconds=0.05).hello()
+
+
+async def test_a_snapshot_of_another_version_is_a_lost_link(
+    client: SocketClient, loop: Loop
+) -> None:
+    """The panel keeps waiting for a daemon it can read, and names the reason."""
+    loop.broadcast.publish(b'{"seq": "x"}\n')
+    with pytest.raises(LinkLost, match="another version"):
+        await anext(client.snapshots())
+
+
+async def test_a_second_server_on_the_same_socket_is_refused(
+    server: ControlServer, loop: Loop, tmp_path: Path
+) -> None:
+    """And the first one goes on answering, its socket still there."""
+    second = ControlServer(loop, tmp_path / "s")
+    with pytest.raises(SocketTakenError):
+        await second.start()
+    await second.close()
+    assert (await SocketClient(tmp_path / "s").hello())["epoch"] == "5f2a"
+
+
+def test_the_server_runs_on_uvloop_too(tmp_path: Path) -> None:
+    """Rights and answers are the same on the faster loop."""
+    uvloop = pytest.importorskip("uvloop")
+
+    async def run() -> None:
+        loop = Loop(tmp_path)
+        server = ControlServer(loop, tmp_path / "s")
+        await server.start()
+        loop.publish(1)
+        async with SocketClient(tmp_path / "s") as client:
+            assert (await client.snapshot()).seq == 1
+            assert await client.send(FREE) == Accepted(OperationId(1), "drains first")
+        await server.close()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run())
