@@ -296,7 +296,8 @@ class FakeNvml:
         if self._lives(holder):
             self._died.pop(key, None)
             return holder.used_bytes
-        since = time.monotonic() - self._died.setdefault(key, time.monotonic())
+        now = time.monotonic()
+        since = now - self._died.setdefault(key, now)
         if card.release_seconds is None or since < card.release_seconds * 0.4:
             return holder.used_bytes
         return holder.used_bytes * 2 // 5 if since < card.release_seconds else 0

@@ -227,6 +227,23 @@ async def test_a_slow_start_is_no_hang(rig: Rig) -> None:
     assert rig.gpus.pid == pid
 
 
+@pytest.mark.case("C81")
+async def test_nothing_is_spawned_for_a_sweep(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An `nvidia-smi` on the PATH that would leave a trace is never run."""
+    trap = tmp_path / "nvidia-smi"
+    trap.write_text(f"#!/bin/sh\ntouch {tmp_path}/spawned\n")
+    trap.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    for _ in range(3):
+        await rig.answered()
+    assert _children() == {rig.gpus.pid}
+    worker = Path(f"/proc/{rig.gpus.pid}/task/{rig.gpus.pid}/children")
+    assert worker.read_text() == ""
+    assert not (tmp_path / "spawned").exists()
+
+
 @pytest.mark.case("C89")
 async def test_released_means_no_process_holds_the_cards(rig: Rig) -> None:
     """release() ends the worker and starts none until its time is over; then all is anew."""
