@@ -40,6 +40,8 @@ class Exchange:
         """Set once the client has closed; writes then raise ClientGoneError."""
         self.status = 0
         """The status sent, 0 before any."""
+        self.answered = asyncio.Event()
+        """Set when the answer's head is written."""
         self._connection = connection
         self._parts: deque[bytes] = deque()
         self._held = 0
@@ -137,6 +139,7 @@ class Exchange:
         if self.gone.is_set():
             raise ClientGoneError("the client closed before the answer")
         self.status = status
+        self.answered.set()
         if not self._whole or self._connection.closing:
             self._keep = False
         if not self._keep:
