@@ -5,7 +5,6 @@ Nothing heavy is imported here: `rigctl status` runs in watch loops and prompts.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 
@@ -43,13 +42,6 @@ VERBS: dict[str, tuple[str, str]] = {
     "version": ("version", "versions of rigctl and of the running daemon"),
 }
 """Verb -> module in `cli.commands`, and its line in the help. A module has `add(subparsers)`."""
-
-
-class Parser(argparse.ArgumentParser):
-    """argparse without its start-up cost: the stock formatter imports shutil to ask the width."""
-
-    def _get_formatter(self) -> argparse.HelpFormatter:
-        return argparse.HelpFormatter(self.prog, width=_columns())
 
 
 def run() -> NoReturn:
@@ -135,13 +127,19 @@ def _call(verb: str, rest: list[str], home: str | None) -> int:
         if verb != "lend":
             raise exits.End(exits.USAGE, "only `rigctl lend` takes a command after `--`.")
     module = import_module(f"rigctl.cli.commands.{VERBS[verb][0]}")
+    if verb == "status" and rest in ([], ["--json"]):
+        # What watch loops and prompts run: a third of its time would go into argparse.
+        code: int = module.once(home, as_json=bool(rest))
+        return code
+    from rigctl.cli.parser import Parser
+
     parser = Parser(prog="rigctl", add_help=False)
     subparsers = parser.add_subparsers(dest="verb", prog="rigctl")
     module.add(subparsers)
     parser.set_defaults(home=home, cmd=command)
     args = parser.parse_args([verb, *rest])
-    code: int = args.run(args)
-    return code
+    ended: int = args.run(args)
+    return ended
 
 
 def help_text() -> str:
@@ -162,10 +160,3 @@ options:
   --version       print the version
 
 {exits.HELP}"""
-
-
-def _columns() -> int:
-    try:
-        return min(int(os.environ.get("COLUMNS") or os.get_terminal_size().columns), 100) - 2
-    except (OSError, ValueError):
-        return 78

@@ -12,6 +12,7 @@ from typing import Any
 from rigctl.cli import where
 from rigctl.cli.completion_scripts import SCRIPTS
 from rigctl.cli.exits import OK, End
+from rigctl.cli.parser import Parser
 from rigctl.cli.talk import snapshot
 
 
@@ -56,7 +57,7 @@ def words() -> Iterator[Word]:
     from rigctl.cli.main import VERBS
 
     for verb, (module, line) in VERBS.items():
-        parser = argparse.ArgumentParser(prog="rigctl", add_help=False)
+        parser = Parser(prog="rigctl", add_help=False)
         subparsers = parser.add_subparsers(prog="rigctl")
         import_module(f"rigctl.cli.commands.{module}").add(subparsers)
         yield _word(verb, line, subparsers.choices[verb])

@@ -41,10 +41,9 @@ def add(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Be the daemon until it is told to end; its exit code."""
-    from rigctl.config.paths import find_home
-    from rigctl.daemon.main import run_daemon
+    from rigctl.daemon.main import main
 
-    return run_daemon(find_home(args.home))
+    return main(["--home", args.home] if args.home else [])
 
 
 def run_stop(args: argparse.Namespace) -> int:

@@ -37,33 +37,36 @@ def run(args: argparse.Namespace) -> int:
     path = where.socket_file(args.home)
     if args.watch:
         return _watch(path, args.json)
-    line = snapshot_line(path)
-    if args.json and not args.check:
-        return _raw(line)
-    snap: dict[str, Any] = json.loads(line)
-    if snap.get("kind") == "error":
-        raise End(exits.FAILED, str(snap.get("say", "")))
-    if args.json:
-        _raw(line)
-    elif not args.check:
-        print_page(snap)
     if not args.check:
-        return exits.OK
+        return once(args.home, as_json=args.json)
+    line = snapshot_line(path)
+    snap = _decoded(line)
     from rigctl.cli.verdict import verdict
 
     code, reasons = verdict(snap)
-    if not args.json:
+    if args.json:
+        _raw(line)
+    else:
         from rigctl.cli.words import show
 
         show("\n".join(reasons) or "all well")
     return code
 
 
+def once(home: str | None, *, as_json: bool) -> int:
+    """One look, which is all that most calls want."""
+    line = snapshot_line(where.socket_file(home))
+    if as_json:
+        return _raw(line)
+    print_page(_decoded(line))
+    return exits.OK
+
+
 def plain_status(home: str | None) -> int:
     """What `rigctl` alone does without a terminal: the page, and the exit code of `--check`."""
     from rigctl.cli.verdict import verdict
 
-    snap: dict[str, Any] = json.loads(snapshot_line(where.socket_file(home)))
+    snap = _decoded(snapshot_line(where.socket_file(home)))
     print_page(snap)
     return verdict(snap)[0]
 
@@ -72,6 +75,13 @@ def print_page(snap: dict[str, Any]) -> None:
     """The page for people on stdout."""
     for line in _page(snap):
         print(line)
+
+
+def _decoded(line: bytes) -> dict[str, Any]:
+    snap: dict[str, Any] = json.loads(line)
+    if snap.get("kind") == "error":
+        raise End(exits.FAILED, str(snap.get("say", "")))
+    return snap
 
 
 def _raw(line: bytes) -> int:
@@ -115,7 +125,7 @@ def _watch(path: str, raw: bool) -> int:
                     if raw:
                         _raw(line)
                     else:
-                        _frame(json.loads(line), screen)
+                        _frame(_decoded(line), screen)
         except NotRunning:
             if not lost:
                 raise
@@ -127,10 +137,11 @@ def _watch(path: str, raw: bool) -> int:
 
 
 def _frame(snap: dict[str, Any], screen: bool) -> None:
-    if snap.get("kind") == "error":
-        raise End(exits.FAILED, str(snap.get("say", "")))
     lines = _page(snap)
     if screen:
+        rows = max(2, os.get_terminal_size(sys.stdout.fileno()).lines)
+        if len(lines) >= rows:
+            lines = [*lines[: rows - 2], f"({len(lines) - rows + 2} more lines)"]
         # Home, each line cleared to its end, then the rest of the screen: no flicker.
         body = "\x1b[K\r\n".join(lines)
         sys.stdout.write(f"\x1b[H{body}\x1b[K\r\n\x1b[J")
