@@ -40,10 +40,20 @@ def on_sweep(state: RigState, sweep: GpuSweep, moment: Moment, now: Mono) -> Fed
     state, orders = _lost(state, before, sweep)
     if before is not None and before.error:
         orders = (*orders, WriteJournal("", "nvml-back", "NVML answers again"))
+    return state, orders
+
+
+def releases(state: RigState, now: Mono) -> Fed:
+    """Engines whose processes are gone wait for their cards; one without cards has nothing to."""
+    orders: tuple[Order, ...] = ()
     for group in state.groups:
         engine = group.engine.state
         if isinstance(engine, Stopping) and engine.stage is Stage.RELEASE:
-            clear = engine_gone(group.spec.cards, sweep, group.pids, state.baselines)
+            began = engine.next_at - group.spec.policy.release
+            sweep = state.sweep
+            if group.spec.cards and (sweep is None or sweep.at < began):
+                continue  # a look from before the processes went tells nothing
+            clear = engine_gone(group.spec.cards, sweep, group.mine, state.baselines)
             state, more = feed_engine(state, group, CardsSeen(clear), now)
             orders = (*orders, *more)
     return state, orders

@@ -118,10 +118,13 @@ def _driver_broken(state: RigState) -> str:
 def _watched(state: RigState, group: GroupState, fact: EngineWatched, now: Mono) -> Fed:
     if fact.process != group.process:
         return state, ()
-    group = replace(group, watched=fact)
+    mine = tuple(sorted({*group.mine, *fact.pids}))
+    group = replace(group, watched=fact, mine=mine)
     engine = group.engine.state
     if isinstance(engine, Stopping):
-        return feed_engine(state, group, MembersSeen(fact.process, fact.pids), now)
+        return feed_engine(
+            with_group(state, group), group, MembersSeen(fact.process, fact.pids), now
+        )
     notes: tuple[Order, ...] = ()
     if isinstance(engine, Ready | Draining) and group.watch is not None and fact.titles:
         schedulers = sum("scheduler" in title for title in fact.titles)

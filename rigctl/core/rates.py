@@ -82,13 +82,20 @@ def prefill_rate(history: History, now: float, window: float, next_chunk: float)
     """
     if len(history.recent) < 2:
         return None
-    reach = now - max(window, 1.5 * next_chunk)
-    chunks = [chunk for chunk in history.chunks if chunk.at > reach]
-    if not chunks:
-        return 0.0
+    counted: list[Chunk] = []
+    taken = 0.0
+    for chunk in reversed(history.chunks):
+        if not counted:
+            within = chunk.at > now - max(window, 1.5 * next_chunk)
+        else:
+            follows = chunk.at >= counted[-1].at - counted[-1].seconds
+            within = chunk.at > now - window or (follows and taken < window)
+        if not within:
+            break
+        counted.append(chunk)
+        taken += chunk.seconds
     # A chunk that began before the window is counted over its whole length: longer, not faster.
-    taken = sum(chunk.seconds for chunk in chunks)
-    return sum(chunk.tokens for chunk in chunks) / max(taken, window)
+    return sum(chunk.tokens for chunk in counted) / max(taken, window)
 
 
 def hit_share(history: History) -> float | None:

@@ -33,7 +33,7 @@ from rigctl.core.facts import (
     TroubleSeen,
 )
 from rigctl.core.ids import Mono, Wall
-from rigctl.core.on_cards import on_sweep
+from rigctl.core.on_cards import on_sweep, releases
 from rigctl.core.on_command import on_command
 from rigctl.core.on_engine import on_engine
 from rigctl.core.on_lease import end_lease
@@ -68,7 +68,7 @@ def reduce(state: RigState, fact: Fact, now: Mono, wall: Wall) -> Reduced:
         state, orders, answer = on_command(state, fact, now)
     else:
         state, orders = _take(state, fact, now)
-    for settle in (_timers, _gates, _leases, advance):
+    for settle in (_timers, releases, _gates, _leases, advance):
         state, more = settle(state, now)
         orders = (*orders, *more)
     return Reduced(state, orders, answer)

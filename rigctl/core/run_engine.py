@@ -124,6 +124,7 @@ def _begun(state: RigState, group: GroupState, now: Mono) -> GroupState:
         watch=begin(now, state.spec.watch, group.costs),
         sample=None,
         watched=None,
+        mine=(),
         heat=Heat(),
         verdict=None,
         adopted=False,

@@ -117,6 +117,8 @@ def judge(watch: Watch, now: float) -> Doing:
         return Doing.BROKEN
     if watch.sample is None:
         return Doing.UNKNOWN
+    # What no poll has answered since is not known: silence of the front is none of the engine.
+    now = min(now, watch.sample.at)
     if silence(watch, now) > hung_limit(watch):
         return Doing.HUNG
     flat = decode_flat_for(watch, now)

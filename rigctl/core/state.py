@@ -73,6 +73,8 @@ class GroupState:
     """What prefill chunks cost on this group's cards; kept over its engines' lives."""
     sample: EngineSample | None = None
     watched: EngineWatched | None = None
+    mine: tuple[int, ...] = ()
+    """Every pid seen in this engine's session, also those gone: NVML lists them a while longer."""
     foreign: ForeignEngineSeen | None = None
     last_exit: str = ""
     crashes: int = 0
