@@ -36,6 +36,8 @@ _SETTLE_SECONDS = 10.0
 _LIVENESS_SECONDS = 0.05
 """How long a look at /proc is trusted: one sweep asks several times about the same pids."""
 
+_NO_FAULT = CallFault()
+
 _NUMBERS: dict[str, Callable[[CardState], int]] = {
     "nvmlDeviceGetPowerManagementLimit": lambda card: round(card.limit_watts * 1000),
     "nvmlDeviceGetEnforcedPowerLimit": lambda card: round(card.limit_watts * 1000),
@@ -72,6 +74,7 @@ class FakeNvml:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._file = str(path)
         self._seen: tuple[int, int, int] | None = None
         self._table = CardTable(())
         self._limits: dict[str, float] = {}
@@ -119,7 +122,7 @@ class FakeNvml:
     def table(self) -> CardTable:
         """The card file as it is now; an unreadable one leaves the last good table."""
         try:
-            stat = self._path.stat()
+            stat = os.stat(self._file)
             seen = (stat.st_mtime_ns, stat.st_ino, stat.st_size)
             if seen != self._seen:
                 self._table = cardfile.read(self._path)
@@ -142,7 +145,7 @@ class FakeNvml:
         if not 0 <= number < len(table.cards):
             return INVALID_ARGUMENT
         card = table.cards[number]
-        fault = card.faults.get(name) or table.faults.get(name) or CallFault()
+        fault = card.faults.get(name) or table.faults.get(name) or _NO_FAULT
         if card.lost and not fault.crash and name not in _KNOWN_OF_THE_LOST:
             return card.lost
         _wait(table.call_seconds)
@@ -154,7 +157,7 @@ class FakeNvml:
         table = self.table
         return (
             self._session_code(table)
-            or _suffer(table.faults.get(name) or CallFault())
+            or _suffer(table.faults.get(name) or _NO_FAULT)
             or body(*arguments)
         )
 
@@ -166,7 +169,7 @@ class FakeNvml:
     def _init(self, _flags: int) -> int:
         table = self.table
         _wait(table.init_seconds)
-        code = _suffer(table.faults.get("nvmlInitWithFlags") or CallFault()) or table.init_code
+        code = _suffer(table.faults.get("nvmlInitWithFlags") or _NO_FAULT) or table.init_code
         if not code:
             self._session = table.session
         return code

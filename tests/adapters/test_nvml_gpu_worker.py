@@ -26,7 +26,7 @@ POWER = "nvmlDeviceGetPowerUsage"
 FREEZER = Path("/sys/fs/cgroup/freezer")
 
 QUICK = Patience(
-    tick=0.15, answer=0.5, init=20.0, leave=1.0, probation=30.0, hardened=60.0, stuck_init=1.0
+    tick=0.15, answer=0.5, init=20.0, leave=0.4, probation=30.0, hardened=60.0, stuck_init=1.0
 )
 
 
