@@ -156,7 +156,8 @@ def _table(
 ) -> Table:
     if isinstance(value, dict):
         return Table(value, at, lines, faults, title)
-    faults.add(f"{title} is a table: write {title} on a line of its own", lines.get(at, 0))
+    line = lines.get(at) or lines.get((*at, 0), 0)
+    faults.add(f"{title} is a table: write {title} on a line of its own", line)
     return Table({}, at, lines, faults, title)
 
 
