@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 Args = dict[str, Any]
@@ -64,9 +65,35 @@ def parser() -> argparse.ArgumentParser:
     return it
 
 
+def with_config_file(argv: Sequence[str]) -> list[str]:
+    """The arguments with those of a `--config FILE.yaml` put first: the command line wins.
+
+    Flat `key: value` lines or a JSON object, which is YAML too. ValueError for another file.
+    """
+    words = list(argv)
+    if "--config" not in words:
+        return words
+    at = words.index("--config")
+    path = Path(words[at + 1])
+    if path.suffix not in (".yaml", ".yml"):
+        raise ValueError(f"Config file must be YAML format, got: {path}")
+    text = path.read_text(encoding="utf-8")
+    if text.lstrip().startswith("{"):
+        row = json.loads(text)
+    else:
+        pairs = (line.split(":", 1) for line in text.splitlines() if ":" in line)
+        row = {key.strip(): value.strip().strip("'\"") for key, value in pairs}
+    more: list[str] = []
+    for key, value in row.items():
+        if str(value).lower() != "false":
+            flag = f"--{key.lstrip('-').replace('_', '-')}"
+            more += [flag] if str(value).lower() == "true" else [flag, str(value)]
+    return more + words[:at] + words[at + 2 :]
+
+
 def parse(argv: Sequence[str]) -> Args:
     """The flags with the defaults SGLang would resolve on this rig. SystemExit 2 as argparse."""
-    args = vars(parser().parse_args(list(argv)))
+    args = vars(parser().parse_args(with_config_file(argv)))
     if args.get("tokenizer_path") is None:
         args["tokenizer_path"] = args["model_path"]
     if args.get("served_model_name") is None:

@@ -69,7 +69,11 @@ class Life:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         tasks: set[asyncio.Task[Any]] = set()
         loop = asyncio.get_running_loop()
-        reader = await self._link.connect()
+        try:
+            reader = await self._link.connect()
+        except OSError as missing:
+            self._log.bare(f"no simulated world at {settings.world}: {missing}")
+            return 1
         if reader is not None:
             tasks.add(loop.create_task(self._live_with_the_world(reader)))
         await asyncio.sleep(settings.real(settings.load_seconds * startup.IMPORTS))
