@@ -19,7 +19,8 @@ from typing import Any
 import pynvml as _binding
 
 from rigctl.sim import cardfile
-from rigctl.sim.cardfile import CallFault, CardFileError, CardState, CardTable, Holder
+from rigctl.sim.cardfile import CallFault, CardFileError, CardState, CardTable
+from rigctl.sim.held_memory import HeldMemory
 
 pynvml: Any = _binding  # the binding carries no types
 
@@ -33,8 +34,6 @@ _AWAKE_SECONDS = 3.0
 """P2 for this long after a utilisation query of a card that wakes when asked (C82)."""
 _SETTLE_SECONDS = 10.0
 """And back in its own P-state after this long without one."""
-_LIVENESS_SECONDS = 0.05
-"""How long a look at /proc is trusted: one sweep asks several times about the same pids."""
 
 _NO_FAULT = CallFault()
 
@@ -48,9 +47,28 @@ _NUMBERS: dict[str, Callable[[CardState], int]] = {
     "nvmlDeviceGetCurrentClocksThrottleReasons": lambda card: card.throttle,
     "nvmlDeviceGetCurrPcieLinkGeneration": lambda card: card.pcie_generation,
     "nvmlDeviceGetCurrPcieLinkWidth": lambda card: card.pcie_width,
+    "nvmlDeviceGetMaxPcieLinkGeneration": lambda card: card.pcie_generation,
+    "nvmlDeviceGetMaxPcieLinkWidth": lambda card: card.pcie_width,
     "nvmlDeviceGetPersistenceMode": lambda card: int(card.persistence),
+    "nvmlDeviceGetComputeMode": lambda _card: 0,
+    "nvmlDeviceGetDisplayMode": lambda _card: 0,
+    "nvmlDeviceGetDisplayActive": lambda _card: 0,
 }
 """Functions of one card that hand out one number."""
+
+_LACKING = (
+    "nvmlDeviceGetEncoderUtilization",
+    "nvmlDeviceGetDecoderUtilization",
+    "nvmlDeviceGetEccMode",
+    "nvmlDeviceGetTotalEccErrors",
+    "nvmlDeviceGetMigMode",
+    "nvmlDeviceGetProcessUtilization",
+    "nvmlDeviceGetMaxMigDeviceCount",
+    "nvmlDeviceGetFieldValues",
+    "nvmlDeviceGetDriverModel_v2",
+    "nvmlDeviceGetDriverModel",
+)
+"""What a gaming card does not report, and other monitors ask for all the same."""
 
 _KNOWN_OF_THE_LOST = (
     "nvmlDeviceGetUUID",
@@ -80,8 +98,7 @@ class FakeNvml:
         self._limits: dict[str, float] = {}
         self._session: int | None = None
         self._asked: dict[str, float] = {}
-        self._died: dict[tuple[str, int, int], float] = {}
-        self._living: dict[tuple[int, int], tuple[float, bool]] = {}
+        self._memory_held = HeldMemory()
         for name, number in _NUMBERS.items():
             self._publish(name, partial(self._number, number))
         bodies: dict[str, Callable[..., int]] = {
@@ -96,8 +113,12 @@ class FakeNvml:
             "nvmlDeviceGetPcieThroughput": self._pcie,
             "nvmlDeviceGetPowerManagementLimitConstraints": self._constraints,
             "nvmlDeviceGetComputeRunningProcesses_v3": self._processes,
-            "nvmlDeviceGetGraphicsRunningProcesses_v3": self._graphics_processes,
+            "nvmlDeviceGetGraphicsRunningProcesses_v3": self._no_processes,
+            "nvmlDeviceGetMPSComputeRunningProcesses_v3": self._no_processes,
             "nvmlDeviceGetIndex": self._index,
+            "nvmlDeviceGetMinorNumber": self._index,
+            "nvmlDeviceGetMaxClockInfo": self._highest_clock,
+            "nvmlDeviceGetCudaComputeCapability": self._capability,
             "nvmlDeviceGetName": self._name,
             "nvmlDeviceGetUUID": self._uuid,
             "nvmlDeviceGetPciInfo_v3": self._pci_info,
@@ -109,12 +130,16 @@ class FakeNvml:
             "nvmlShutdown": self._shutdown,
             "nvmlSystemGetDriverVersion": self._driver_version,
             "nvmlSystemGetNVMLVersion": self._library_version,
+            "nvmlSystemGetCudaDriverVersion": self._cuda_version,
+            "nvmlSystemGetCudaDriverVersion_v2": self._cuda_version,
             "nvmlDeviceGetCount_v2": self._count,
             "nvmlDeviceGetHandleByIndex_v2": self._by_index,
             "nvmlDeviceGetHandleByUUID": self._by_uuid,
         }
         for name, system in of_the_system.items():
             setattr(self, name, partial(self._system_call, name, system))
+        for name in _LACKING:
+            self._publish(name, lambda *_: cardfile.NOT_SUPPORTED)
         self.nvmlInitWithFlags = self._init
         self.nvmlErrorString = partial(self._error_string)
 
@@ -188,6 +213,9 @@ class FakeNvml:
     def _library_version(self, text: Any, _size: Any) -> int:
         text.value = f"13.{self._table.library}".encode()
         return 0
+
+    def _cuda_version(self, out: Any) -> int:
+        return _hand_out(out, 13_000)
 
     def _count(self, out: Any) -> int:
         return _hand_out(out, len(self._table.cards))
@@ -264,16 +292,23 @@ class FakeNvml:
         memory = kind.value == pynvml.NVML_CLOCK_MEM
         return _hand_out(out, card.memory_clock_mhz if memory else card.clock_mhz)
 
+    def _highest_clock(self, _card: CardState, kind: Any, out: Any) -> int:
+        return _hand_out(out, 9751 if kind.value == pynvml.NVML_CLOCK_MEM else 2100)
+
     def _pcie(self, card: CardState, counter: Any, out: Any) -> int:
         sent = counter.value == pynvml.NVML_PCIE_UTIL_TX_BYTES
         return _hand_out(out, round((card.pcie_tx if sent else card.pcie_rx) / 1024))
+
+    def _capability(self, _card: CardState, major: Any, minor: Any) -> int:
+        _hand_out(major, 8)
+        return _hand_out(minor, 6)
 
     def _constraints(self, card: CardState, low: Any, high: Any) -> int:
         low._obj.value = round(card.min_limit_watts * 1000)
         return _hand_out(high, round(card.max_limit_watts * 1000))
 
     def _memory(self, card: CardState, out: Any) -> int:
-        used = min(card.memory_total, self._held(card) + card.memory_reserved)
+        used = min(card.memory_total, self._memory_held.used(card) + card.memory_reserved)
         out._obj.total, out._obj.used = card.memory_total, used
         out._obj.free = card.memory_total - used
         return 0
@@ -281,7 +316,7 @@ class FakeNvml:
     def _memory_v2(self, card: CardState, out: Any) -> int:
         if out._obj.version != pynvml.nvmlMemory_v2:
             return VERSION_MISMATCH
-        used = min(card.memory_total - card.memory_reserved, self._held(card))
+        used = min(card.memory_total - card.memory_reserved, self._memory_held.used(card))
         out._obj.total, out._obj.reserved, out._obj.used = (
             card.memory_total,
             card.memory_reserved,
@@ -290,34 +325,8 @@ class FakeNvml:
         out._obj.free = card.memory_total - card.memory_reserved - used
         return 0
 
-    def _held(self, card: CardState) -> int:
-        """Bytes in use: a dead process's share stays whole, then less than half, then goes."""
-        return card.memory_used + sum(self._share(card, holder) for holder in card.processes)
-
-    def _share(self, card: CardState, holder: Holder) -> int:
-        key = (card.uuid, holder.pid, holder.start_ticks)
-        if self._lives(holder):
-            self._died.pop(key, None)
-            return holder.used_bytes
-        now = time.monotonic()
-        since = now - self._died.setdefault(key, now)
-        if card.release_seconds is None or since < card.release_seconds * 0.4:
-            return holder.used_bytes
-        return holder.used_bytes * 2 // 5 if since < card.release_seconds else 0
-
-    def _lives(self, holder: Holder) -> bool:
-        key, now = (holder.pid, holder.start_ticks), time.monotonic()
-        at, lives = self._living.get(key, (float("-inf"), False))
-        if now - at >= _LIVENESS_SECONDS:
-            lives = _alive(holder)
-            self._living[key] = (now, lives)
-        return lives
-
     def _processes(self, card: CardState, count: Any, rows: Any) -> int:
-        listed = card.listed
-        if listed is None:
-            living = [holder for holder in card.processes if self._lives(holder)]
-            listed = tuple((holder.pid, holder.used_bytes) for holder in living)
+        listed = self._memory_held.listed(card)
         room, count._obj.value = count._obj.value, len(listed)
         if room < len(listed):
             return INSUFFICIENT_SIZE
@@ -326,7 +335,7 @@ class FakeNvml:
             rows[number].gpuInstanceId = rows[number].computeInstanceId = 0xFFFF_FFFF
         return 0
 
-    def _graphics_processes(self, _card: CardState, count: Any, _rows: Any) -> int:
+    def _no_processes(self, _card: CardState, count: Any, _rows: Any) -> int:
         return _hand_out(count, 0)
 
     def _set_limit(self, card: CardState, milliwatts: Any) -> int:
@@ -365,13 +374,3 @@ def _hand_out_handle(out: Any, index: int) -> int:
     """Handles are opaque to the binding: a number where the library has an address."""
     ctypes.c_void_p.from_address(ctypes.addressof(out._obj)).value = (index + 1) * 16
     return 0
-
-
-def _alive(holder: Holder) -> bool:
-    try:
-        stat = Path(f"/proc/{holder.pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return False
-    after_name = stat[stat.rindex(")") + 2 :].split()
-    same = not holder.start_ticks or int(after_name[19]) == holder.start_ticks
-    return same and after_name[0] not in "ZX"

@@ -206,3 +206,17 @@ int nvmlDeviceGetGraphicsRunningProcesses_v3(handle c, uint *room, struct holder
 int nvmlDeviceGetMPSComputeRunningProcesses_v3(handle c, uint *room, struct holder *out) {
     return nvmlDeviceGetGraphicsRunningProcesses_v3(c, room, out);
 }
+
+/* -- what a gaming card does not report ------------------------------------------------------- */
+
+#define LACKS(function) int function(void) { return UNSUPPORTED; }
+LACKS(nvmlDeviceGetEncoderUtilization)
+LACKS(nvmlDeviceGetDecoderUtilization)
+LACKS(nvmlDeviceGetEccMode)
+LACKS(nvmlDeviceGetTotalEccErrors)
+LACKS(nvmlDeviceGetMigMode)
+LACKS(nvmlDeviceGetProcessUtilization)
+LACKS(nvmlDeviceGetMaxMigDeviceCount)
+LACKS(nvmlDeviceGetFieldValues)
+LACKS(nvmlDeviceGetDriverModel_v2)
+LACKS(nvmlDeviceGetDriverModel)
