@@ -132,11 +132,14 @@ def write_new(path: Path, drafts: Sequence[DraftGroup]) -> tuple[Path, ...]:
         for name, key in draft.keys.items()
     }
     text = render(drafts, {name: file.name for name, (file, _) in keys.items()})
+    if path.exists() or path.is_symlink():
+        raise _taken(path)
     written: list[Path] = []
     try:
-        if path.exists() or path.is_symlink():
-            raise FileExistsError(path)
         path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"cannot be written: {error.strerror}", path=str(path)) from error
+    try:
         for file, key in keys.values():
             _create(file, key + "\n", 0o600, written)
         _create(path, text, 0o644, written)
@@ -144,13 +147,14 @@ def write_new(path: Path, drafts: Sequence[DraftGroup]) -> tuple[Path, ...]:
         for file in written:
             file.unlink(missing_ok=True)
         if isinstance(error, FileExistsError):
-            there = Path(error.filename or path)
-            raise ConfigError(
-                "exists already and is never overwritten: edit it, or move it away first",
-                path=str(there),
-            ) from error
+            raise _taken(Path(error.filename or path)) from error
         raise ConfigError(f"cannot be written: {error.strerror}", path=str(path)) from error
     return tuple(written)
+
+
+def _taken(path: Path) -> ConfigError:
+    say = "exists already and is never overwritten: edit it, or move it away first"
+    return ConfigError(say, path=str(path))
 
 
 def _create(path: Path, text: str, mode: int, written: list[Path]) -> None:
