@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -99,18 +100,20 @@ class KvPool:
         self.cached = 0
 
     def _evict(self, tokens: int) -> None:
-        while tokens > 0:
-            leaves = sorted(self._leaves(), key=lambda node: node.used)
-            if not leaves:
-                return
-            for leaf in leaves:
-                if tokens <= 0:
-                    break
-                assert leaf.parent is not None
-                del leaf.parent.children[leaf.piece.key]
-                self.cached -= leaf.piece.tokens
-                self.evicted += leaf.piece.tokens
-                tokens -= leaf.piece.tokens
+        if tokens <= 0:
+            return
+        leaves = [(node.used, number, node) for number, node in enumerate(self._leaves())]
+        heapq.heapify(leaves)
+        while tokens > 0 and leaves:
+            _, number, leaf = heapq.heappop(leaves)
+            parent = leaf.parent
+            assert parent is not None
+            del parent.children[leaf.piece.key]
+            self.cached -= leaf.piece.tokens
+            self.evicted += leaf.piece.tokens
+            tokens -= leaf.piece.tokens
+            if parent is not self._root and not parent.children and parent.locks == 0:
+                heapq.heappush(leaves, (parent.used, number, parent))
 
     def _leaves(self) -> list[Node]:
         found, todo = [], list(self._root.children.values())
