@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ import msgspec
 from rigctl.control import PROTOCOL
 from rigctl.core import commands
 from rigctl.core.commands import Accepted, Answer, Command, Refused
+from rigctl.core.reading import Missing, Why
 from rigctl.core.snapshot import JournalEntry, Snapshot
 
 REQUEST_LIMIT: Final = 64 * 1024
@@ -81,8 +83,40 @@ _READ_ONLY: Final = b'"read_only":true'
 
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
-    """The line every client gets; encoded once, however many look."""
-    return line(snapshot)
+    """The line every client gets; encoded once, however many look.
+
+    JSON has no infinity and no not-a-number, and one that slipped in would make the whole rig
+    unreadable to every client. So the line is read back (as cheap as writing it), and mended.
+    """
+    encoded = line(snapshot)
+    try:
+        _snapshot_decoder.decode(encoded)
+    except msgspec.ValidationError:
+        return line(_finite(snapshot, ""))
+    return encoded
+
+
+def _finite(value: Any, kind: str) -> Any:
+    """The same value with every number that is none given up; `kind` is its field's type."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return Missing(Why.IMPLAUSIBLE, "not a number") if "Reading" in kind else 0.0
+    if isinstance(value, tuple):
+        return tuple(_finite(part, kind) for part in value)
+    if isinstance(value, dict):
+        return {
+            key: part
+            for key, part in value.items()
+            if not isinstance(part, float) or math.isfinite(part)
+        }
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.replace(
+            value,
+            **{
+                field.name: _finite(getattr(value, field.name), str(field.type))
+                for field in dataclasses.fields(value)
+            },
+        )
+    return value
 
 
 def for_reader(snapshot_line: bytes) -> bytes:

@@ -103,6 +103,11 @@ class ControlServer:
             if os.lstat(self._path).st_ino == self._inode:  # not a successor's
                 os.unlink(self._path)
         open_now = list(self._connections)
+        # The answer to `stop-daemon` itself may be on its way just now.
+        for _ in range(50):
+            if not any(connection.answering for connection in open_now):
+                break
+            await asyncio.sleep(0.01)
         for connection in open_now:
             connection.finish()
         for _ in range(20):
@@ -141,7 +146,13 @@ class _Connection(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._streaming = False
+        self._asked = False
         self.task: asyncio.Task[None] | None = None
+
+    @property
+    def answering(self) -> bool:
+        """Whether a question with an end is being answered."""
+        return self._asked and not self._streaming
 
     # What the transport calls ---------------------------------------------------------------
 
@@ -210,6 +221,7 @@ class _Connection(asyncio.Protocol):
         try:
             while (line := await self._lines.get()) is not None:
                 self._transport.resume_reading()
+                self._asked = True
                 try:
                     await self._answer(line)
                 except wire.WireError as error:
@@ -222,6 +234,8 @@ class _Connection(asyncio.Protocol):
                     _log.exception("a client's question failed: %.200r", line)
                     say = "rigctl failed at this question; see `rigctl logs daemon`"
                     await self._send(wire.error(say, "internal"))
+                finally:
+                    self._asked = False
         except ConnectionResetError:
             pass
         finally:

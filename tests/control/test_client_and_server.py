@@ -341,6 +341,32 @@ async def test_a_lost_daemon_is_said_to_every_waiter(
     assert not (tmp_path / "s").exists()
 
 
+async def test_closing_lets_the_answer_out_and_waits_for_no_stuck_reader(
+    loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer to `stop` reaches its asker; a watcher that never reads is dropped."""
+    server = ControlServer(loop, tmp_path / "s")
+    await server.start()
+
+    async def slowly(command: Command, uid: int) -> Answer:
+        await asyncio.sleep(0.05)
+        return Accepted(OperationId(1), "ending")
+
+    monkeypatch.setattr(loop, "command", slowly)
+    with connect(tmp_path / "s", 5.0) as stuck:
+        stuck.sendall(b'{"do": "watch"}\n')
+        await until(lambda: loop.broadcast.watchers == 1)
+        for seq in range(100):
+            loop.publish(seq)
+            await asyncio.sleep(0)
+        asked = asyncio.ensure_future(SocketClient(tmp_path / "s").send(FREE))
+        await asyncio.sleep(0.02)
+        async with asyncio.timeout(5):
+            await server.close()
+        assert await asked == Accepted(OperationId(1), "ending")
+    assert loop.broadcast.watchers == 0
+
+
 async def test_closing_the_client_ends_its_streams(client: SocketClient, loop: Loop) -> None:
     """A panel that leaves in the middle of a wait is let go at once."""
     loop.publish(1)

@@ -15,6 +15,7 @@ from rigctl.control import wire
 from rigctl.core import commands
 from rigctl.core.commands import Accepted, Command, Refused
 from rigctl.core.ids import OperationId
+from rigctl.core.reading import Missing, Why
 from rigctl.core.snapshot import JournalEntry
 
 
@@ -32,6 +33,23 @@ def test_a_reader_is_told_that_it_may_only_look() -> None:
     """The one field is patched, not a text that happens to hold the same letters."""
     patched = wire.decode_snapshot(wire.for_reader(wire.encode_snapshot(rig())))
     assert patched == dataclasses.replace(rig(), read_only=True)
+
+
+def test_a_number_that_is_none_costs_itself_and_not_the_rig() -> None:
+    """Infinity and not-a-number have no JSON: they arrive as a reason, the rest as it was."""
+    whole = rig()
+    spoiled = dataclasses.replace(
+        whole,
+        at=math.inf,
+        host=dataclasses.replace(whole.host, load=math.nan),
+        operations=(dataclasses.replace(whole.operations[0], figures={"a": math.nan, "b": 1.0}),),
+        cards=(dataclasses.replace(whole.cards[0], watts=math.inf), *whole.cards[1:]),
+    )
+    read = wire.decode_snapshot(wire.encode_snapshot(spoiled))
+    absent = Missing(Why.IMPLAUSIBLE, "not a number")
+    assert (read.at, read.host.load, read.cards[0].watts) == (0.0, absent, absent)
+    assert read.operations[0].figures == {"b": 1.0}
+    assert (read.cards[1:], read.groups) == (whole.cards[1:], whole.groups)
 
 
 def test_newer_fields_are_passed_over_and_another_shape_is_said() -> None:
