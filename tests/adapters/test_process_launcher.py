@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -128,6 +128,53 @@ async def test_a_recycled_pid_with_the_same_argv_is_not_ours(bench: Bench) -> No
         assert other.signal(planted, signal.SIGKILL) == ()
         assert other.end_pids([planted], signal.SIGKILL) == ()
     assert bench.launcher.members(real) == (real.pid, *sorted(children))
+
+
+def start_with_pid(pid: int, argv: Sequence[str], log: Path) -> subprocess.Popen[bytes] | None:
+    """Start a session leader that gets exactly this pid; None where that is not to be had."""
+    for _ in range(100):
+        try:
+            Path("/proc/sys/kernel/ns_last_pid").write_text(str(pid - 1))
+        except OSError:
+            return None
+        with log.open("ab") as output:
+            child = subprocess.Popen(argv, stdout=output, start_new_session=True)
+        if child.pid == pid:
+            return child
+        child.kill()
+        child.wait()
+    return None
+
+
+@pytest.mark.case("C02")
+async def test_a_really_recycled_pid_is_not_ours(bench: Bench, tmp_path: Path) -> None:
+    """The kernel gives the dead leader's pid to the same command line, which then leads a session
+    and leaves orphans in it: none of them is ever taken for ours."""
+    ours, _ = await bench.start("--children", "0")
+    known = proc.identity(ours.pid)
+    assert known is not None
+    argv = proc.cmdline(ours.pid)
+    os.kill(ours.pid, signal.SIGKILL)
+    await until(lambda: bool(bench.exits))
+    log = tmp_path / "recycled.log"
+    recycled = start_with_pid(ours.pid, [*argv[:2], "--children", "2"], log)
+    if recycled is None:
+        pytest.skip("needs the right to choose the next pid (root)")
+    bench.note(recycled.pid)
+    await until(lambda: log.read_bytes().endswith(b"\n"))
+    children = [int(word) for word in log.read_text().split()[1:]]
+    for child in children:
+        bench.note(child)
+    for launcher in (bench.launcher, ProcessLauncher(lambda *_: None)):
+        assert not launcher.adopt(known)
+        assert launcher.members(known) == ()
+        assert launcher.signal(known, signal.SIGKILL) == ()
+    recycled.kill()
+    recycled.wait()
+    for launcher in (bench.launcher, ProcessLauncher(lambda *_: None)):
+        assert not launcher.adopt(known)
+        assert launcher.signal(known, signal.SIGKILL) == ()
+    assert not bench.gone(*children)
 
 
 @pytest.mark.case("C02")
