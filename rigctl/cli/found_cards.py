@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import Any
 
 from rigctl.cli.exits import End
@@ -41,14 +40,13 @@ def read_cards() -> tuple[tuple[CardSample, ...], str]:
 
 
 async def _read() -> tuple[tuple[CardSample, ...], str]:
-    from rigctl.adapters.gpus import GpuWorker
+    from rigctl.adapters.gpus import GpuWorker, Patience
 
-    worker = GpuWorker((sys.executable, "-m", "rigctl.adapters.nvml_worker"))
-    limit = time.monotonic() + PATIENCE
+    # One question that may take its time: there is no earlier sweep to show meanwhile.
+    patience = Patience(tick=PATIENCE)
+    worker = GpuWorker((sys.executable, "-m", "rigctl.adapters.nvml_worker"), patience=patience)
     try:
         sweep = await worker.sample()
-        while not sweep.answered and time.monotonic() < limit:
-            sweep = await worker.sample()
     finally:
         await worker.close()
     return sweep.cards, sweep.error
