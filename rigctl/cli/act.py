@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rigctl.cli import ask, where
-from rigctl.cli.exits import FAILED, OK, PARTLY, USAGE, End
+from rigctl.cli.exits import FAILED, NOT_RUNNING, OK, PARTLY, USAGE, End
 from rigctl.cli.follow import follow
 from rigctl.cli.talk import NotRunning, act, snapshot
 from rigctl.cli.words import say
@@ -100,9 +100,12 @@ def start_daemon(home: str | None) -> None:
     """Start the rig's daemon in the background; `End` with its own words where it does not."""
     from rigctl.cli.logout import warning
     from rigctl.config.paths import find_home
-    from rigctl.control.start import ensure_daemon
+    from rigctl.control.start import DaemonStartError, ensure_daemon
 
-    ensure_daemon(find_home(home), say)
+    try:
+        ensure_daemon(find_home(home), say)
+    except DaemonStartError as error:
+        raise End(NOT_RUNNING, error.say) from None
     about_logout = warning()
     if about_logout:
         say(about_logout)

@@ -117,6 +117,6 @@ def _read(
                     "\nSee `rigctl status` and `rigctl journal`.",
                 )
             continue
-        progress.show(found[0])
         if found[0]["state"] != "running":
             return found[0]
+        progress.show(found[0])

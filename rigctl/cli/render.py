@@ -81,16 +81,17 @@ def cut(text: str, width: int) -> str:
     return text if len(text) <= width else text[: max(0, width - 1)] + "…"
 
 
-def wrap(text: str, width: int, indent: str = "") -> list[str]:
+def wrap(text: str, width: int, indent: str = "", first: str = "") -> list[str]:
     """Whole words in lines of at most `width`, later ones indented; a longer word stays whole."""
-    lines, line = [], ""
+    lines: list[str] = []
+    line, start = "", first
     for word in text.split():
-        if line and len(line) + 1 + len(word) > width:
-            lines.append(line)
-            line = indent + word
+        if line and len(start) + len(line) + 1 + len(word) > width:
+            lines.append(start + line)
+            line, start = word, indent
         else:
             line = f"{line} {word}" if line else word
-    return [*lines, line] if line else lines
+    return [*lines, start + line] if line else lines
 
 
 def flow(parts: Iterable[str], width: int, indent: str = "  ") -> list[str]:
@@ -151,9 +152,12 @@ def _group(
     if group["watched"]:
         title += " (watched, not ours)"
     name = f"{group['name']:<10}"
-    yield f"{paint(name, 'bold')} {paint(title, tone)}"
-    if group["say"]:
-        yield from wrap("  " + group["say"], width, "  ")
+    head = f"{paint(name, 'bold')} {paint(title, tone)}"
+    if group["say"] and len(name) + len(title) + len(group["say"]) + 4 <= width:
+        yield f"{head} · {group['say']}"
+    else:
+        yield head
+        yield from wrap(group["say"], width, "  ", "  ")
     if group["lease"]:
         yield from _lease(group["lease"], snap["wall"], width)
     if state == "starting":
@@ -178,7 +182,7 @@ def _group(
     if group["differs"]:
         yield f"  runs otherwise than configured: rigctl group show {group['name']}"
     if group["advice"]:
-        yield from wrap("  next: " + group["advice"], width, "  ")
+        yield from wrap("next: " + group["advice"], width, "  ", "  ")
 
 
 def _lease(lease: dict[str, Any], wall: float, width: int) -> Iterable[str]:
