@@ -17,7 +17,7 @@ class ChunkCosts:
     """What past chunks cost; a value, so that a restart of the engine can keep it."""
 
     points: tuple[tuple[float, float], ...] = ()
-    """(middle of the chunk in its prompt, seconds a token), oldest first."""
+    """(middle of the measured chunks in their prompt, seconds a token), oldest first."""
     tokens: float = 0.0
     """Tokens in a full chunk: as configured, else the most ever seen at once."""
     base: float = 0.0
@@ -27,7 +27,7 @@ class ChunkCosts:
 
     @property
     def count(self) -> int:
-        """Chunks measured."""
+        """Measurements taken."""
         return len(self.points)
 
     def seconds_per_token(self, position: float) -> float:
@@ -49,7 +49,7 @@ def sized(costs: ChunkCosts, tokens: float) -> ChunkCosts:
 
 
 def finished(costs: ChunkCosts, start: float, tokens: float, seconds: float) -> ChunkCosts:
-    """One chunk more: it began at that position and took that long."""
+    """One measurement more: these tokens from that position on took that long."""
     points = (*costs.points, (start + tokens / 2, seconds / tokens))[-_POINTS:]
     base, slope = _line(points, costs.tokens)
     return replace(costs, points=points, base=base, slope=slope)

@@ -26,7 +26,9 @@ class WatchPolicy:
     chunk_prior: float = 60.0
     """A chunk's length until this engine has been measured: generous, since busy is not dead."""
     measured_after: int = 3
-    """Chunks that must have been measured before they are believed."""
+    """Measurements that there must be before they are believed."""
+    measure_least: float = 5.0
+    """Chunks in a row make one measurement once they took so long: polls blur shorter ones."""
     unseen_work: float = 300.0
     """An open request that the scheduler does not know may be a client that reads slowly: only
     after so long is it taken for work that hangs."""

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from rigctl.core import rates as rate
 from rigctl.core import stall
-from rigctl.core.chunks import finished, sized
+from rigctl.core.chunks import ChunkCosts, finished, sized
 from rigctl.core.engine_sample import EngineSample
-from rigctl.core.reading import Missing, Reading
+from rigctl.core.reading import UNSUPPORTED, Missing, Reading
 from rigctl.core.watch_state import Stretch, Watch
 
 
@@ -76,36 +76,20 @@ def _read_on(before: Watch, watch: Watch, computed: float, hits: float, now: flo
     if stretch is None:
         return watch
     if computed > 0:
-        watch, stretch = _chunk_ended(watch, stretch, computed, hits, now)
+        poll = now - before.sample.at if before.sample is not None else 0.0
+        watch, stretch = _chunk_ended(watch, stretch, computed, hits, poll, now)
     left = stall.waiting_tokens(watch) or 0.0
     stretch = replace(stretch, most=max(stretch.most, stretch.done + left))
     return replace(watch, stretch=stretch if wanted else None)
 
 
 def _chunk_ended(
-    watch: Watch, stretch: Stretch, computed: float, hits: float, now: float
+    watch: Watch, stretch: Stretch, computed: float, hits: float, poll: float, now: float
 ) -> tuple[Watch, Stretch]:
     began = stretch.last_end if stretch.last_end is not None else stretch.since
     seconds = max(now - began, 0.0)
-    costs = watch.costs
-    full = costs.tokens or computed
-    start = stretch.position
-    if hits > 0 or start is None:
-        start = hits  # the first chunk of a prompt says how much of it was cached
-    context = watch.sample.context_length if watch.sample is not None else None
-    too_far = isinstance(context, float) and start + computed > context
-    cheap = (
-        costs.count >= watch.policy.measured_after
-        and start > 4 * full
-        and seconds < costs.span(start, computed) / 2
-    )
-    if too_far or cheap:
-        start = 0.0  # prompts follow each other inside full chunks: this one is another
-    if isinstance(watch.sample, EngineSample) and isinstance(watch.sample.chunk_tokens, Missing):
-        costs = sized(costs, max(costs.tokens, computed))
-    # The first chunk's beginning is only known to a poll, and a rest tells little of a chunk.
-    if stretch.last_end is not None and seconds > 0 and computed >= costs.tokens / 2:
-        costs = finished(costs, start, computed, seconds)
+    start = _place(watch, stretch, computed, hits, seconds + poll)
+    costs, block = _measured(watch, stretch, start, computed, seconds)
     decode = watch.decode or 0.0
     slow, per_answer = stretch.slow_chunks, stretch.per_answer
     if stretch.decode_at_end is not None and seconds > 0:
@@ -116,12 +100,49 @@ def _chunk_ended(
         stretch,
         last_end=now,
         position=None if last_of_prompt else start + computed,
+        block=block,
         done=stretch.done + computed,
         decode_at_end=decode,
         slow_chunks=slow,
         per_answer=per_answer,
     )
     return replace(watch, costs=costs, history=history), stretch
+
+
+def _place(watch: Watch, stretch: Stretch, computed: float, hits: float, at_most: float) -> float:
+    """Where in its prompt the chunk began that took `at_most` seconds."""
+    if hits > 0 or stretch.position is None:
+        return hits  # the first chunk of a prompt says how much of it was cached
+    start, costs = stretch.position, watch.costs
+    context = UNSUPPORTED if watch.sample is None else watch.sample.context_length
+    too_far = not isinstance(context, Missing) and start + computed > context
+    cheap = (
+        costs.count >= watch.policy.measured_after
+        and start > 4 * costs.tokens
+        and at_most < costs.span(start, computed) / 2
+    )
+    # Prompts follow each other inside full chunks: only the place or the price tells of another.
+    return 0.0 if too_far or cheap else start
+
+
+def _measured(
+    watch: Watch, stretch: Stretch, start: float, computed: float, seconds: float
+) -> tuple[ChunkCosts, tuple[float, float, float]]:
+    """Count the chunk in; short ones are put together, since a poll sees their ends too late."""
+    costs = watch.costs
+    if watch.sample is not None and isinstance(watch.sample.chunk_tokens, Missing):
+        costs = sized(costs, max(costs.tokens, computed))
+    nothing = (0.0, 0.0, 0.0)
+    # The first chunk's beginning is only known to a poll, and a rest tells little of a chunk.
+    if stretch.last_end is None or seconds <= 0 or computed < costs.tokens / 2:
+        return costs, nothing
+    head, tokens, taken = stretch.block
+    if tokens == 0 or start != head + tokens:
+        head, tokens, taken = start, 0.0, 0.0
+    tokens, taken = tokens + computed, taken + seconds
+    if taken < watch.policy.measure_least:
+        return costs, (head, tokens, taken)
+    return finished(costs, head, tokens, taken), nothing
 
 
 def _pace(watch: Watch, stretch: Stretch, decoded: float, seconds: float) -> tuple[int, float]:

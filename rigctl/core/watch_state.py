@@ -33,6 +33,8 @@ class Stretch:
     """When a chunk last ended in this stretch."""
     position: float | None = None
     """Where in its prompt the chunk in work begins; None while only its end will tell."""
+    block: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """(position, tokens, seconds) of chunks not yet counted as a measurement."""
     done: float = 0.0
     """Tokens read in this stretch."""
     most: float = 0.0

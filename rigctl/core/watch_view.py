@@ -71,8 +71,8 @@ def _prompt(watch: Watch, now: float) -> tuple[Reading, Reading, Reading]:
         untold = Missing(Why.UNSUPPORTED, "this version does not tell what waits")
         return untold, untold, untold
     total = max(stretch.most, left)
-    if watch.costs.count < watch.policy.measured_after:
-        return left, total, Missing(Why.NOT_YET, "too few chunks measured")
+    if watch.costs.count == 0:
+        return left, total, Missing(Why.NOT_YET, "no chunk measured yet")
     return left, total, _eta(watch, left, now)
 
 

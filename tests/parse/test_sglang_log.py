@@ -56,8 +56,9 @@ def test_a_speculative_decode_line() -> None:
     [
         (
             (
-                "[2025-02-19 11:45:37 TP0] Prefill batch. #new-seq: 1, #new-token: 1, #cached-token: 0,"
-                " cache hit rate: 0.00%, token usage: 0.00, #running-req: 0, #queue-req: 0"
+                "[2025-02-19 11:45:37 TP0] Prefill batch. #new-seq: 1, #new-token: 1, "
+                "#cached-token: 0, cache hit rate: 0.00%, token usage: 0.00, #running-req: 0, "
+                "#queue-req: 0"
             ),
             1,
             UNTOLD,
