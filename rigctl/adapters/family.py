@@ -44,9 +44,8 @@ class Family:
             if pid in table and table[pid].start_ticks == known.start_ticks
         }
         ours |= self._session(table, ours)
-        untouchable = protected()
-        ours -= untouchable
-        _add_descendants(table, ours, untouchable)
+        ours -= protected()
+        _add_descendants(table, ours)
         self._known = {pid: _identity(table[pid]) for pid in ours}
         return self._ordered(ours)
 
@@ -94,15 +93,15 @@ class Family:
         return tuple(sorted(pids, key=lambda pid: (pid != self.leader.pid, pid)))
 
 
-def _add_descendants(table: dict[int, proc.Stat], ours: set[int], never: set[int]) -> None:
-    """Add the children's children; not through `never`, lest a wrong record reach our own."""
+def _add_descendants(table: dict[int, proc.Stat], ours: set[int]) -> None:
+    """Add children and theirs. This leads to nobody protected: all above those is protected too."""
     children: dict[int, list[int]] = {}
     for line in table.values():
         children.setdefault(line.parent, []).append(line.pid)
     queue = list(ours)
     while queue:
         for child in children.get(queue.pop(), ()):
-            if child not in ours and child not in never:
+            if child not in ours:
                 ours.add(child)
                 queue.append(child)
 

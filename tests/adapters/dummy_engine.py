@@ -32,6 +32,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--children", type=int, default=2)
     parser.add_argument("--own-session", action="store_true", help="each child calls setsid")
+    parser.add_argument("--no-token", action="store_true", help="children drop the environment")
     parser.add_argument("--term", default="die")
     parser.add_argument("--child-term", default="die")
     parser.add_argument("--seconds", type=float, default=0.3)
@@ -49,6 +50,8 @@ def main() -> None:
                 os.setsid()
             on_term(args.child_term, args.seconds)
             os.write(writing, b".")
+            if args.no_token:
+                os.execve("/bin/sleep", ["sglang::scheduler", "60"], {})
             while True:
                 time.sleep(60)
         os.close(writing)

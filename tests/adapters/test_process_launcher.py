@@ -68,6 +68,19 @@ async def test_orphaned_schedulers_are_found_and_ended(
 
 
 @pytest.mark.case("C01")
+async def test_orphans_never_seen_before_are_recorded_while_the_leader_is_a_zombie(
+    bench: Bench,
+) -> None:
+    """Nobody looked before the leader died, and its children carry no token: still ours."""
+    leader, children = await bench.start("--no-token")
+    await until(lambda: all(not proc.has_token(child, "t") for child in children))
+    os.kill(leader.pid, signal.SIGKILL)
+    await until(lambda: bool(bench.exits))
+    assert bench.launcher.members(leader) == tuple(sorted(children))
+    assert {who.pid for who in bench.launcher.recorded(leader)} == set(children)
+
+
+@pytest.mark.case("C01")
 async def test_orphans_of_an_earlier_daemons_engine_are_found_by_record_or_token(
     bench: Bench,
 ) -> None:

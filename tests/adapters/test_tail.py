@@ -111,6 +111,12 @@ def test_a_punched_out_part_is_passed_over(log: Path) -> None:
     assert tail.read() == ["b" * 8191, "last"]
     tail.close()
     assert last_lines(log, 9).lines[-1] == "last"
+    os.truncate(log, 1 << 40)  # an empty terabyte, as after months of a chatty engine
+    append(log, b"\nmuch later\n")
+    tail = Tail(log, 16_000)
+    lines = [line for _ in range(3) for line in tail.read() if line]
+    assert lines[-2:] == ["last", "much later"]
+    tail.close()
 
 
 def test_starting_at_the_end_shows_only_what_comes(log: Path) -> None:

@@ -46,6 +46,17 @@ def open_files() -> list[str]:
     return [fd for fd in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{fd}")]
 
 
+@pytest.mark.usefixtures("umask")
+def test_a_socket_is_at_no_moment_open_to_others(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between bind and chmod somebody could connect: the file is made with its mode."""
+    modes: list[int] = []
+    monkeypatch.setattr(os, "chmod", lambda name, _: modes.append(os.stat(name).st_mode & 0o777))
+    listen(path).close()
+    assert modes == [0o600]
+
+
 def test_a_group_may_be_let_in(path: Path) -> None:
     """With a group the mode is 0660 and the file is that group's."""
     with listen(path, group=os.getgid()):

@@ -138,16 +138,42 @@ async def test_a_reader_that_sticks_holds_up_nobody(
         for seq in range(1, 301):
             loop.publish(seq)
             assert (await anext(stream)).seq == seq
-        backlog = 0
-        with stuck.makefile("rb") as lines:
-            while True:
-                seq = json.loads(await asyncio.to_thread(lines.readline))["seq"]
-                backlog += 1
-                if seq == 300:
-                    break
-        # 300 snapshots are 4 MB; what lay in the kernel's buffer was old, the next is the newest.
-        assert backlog < 30
         await stream.aclose()
+        seen = await asyncio.to_thread(read_until, stuck, 300)
+    # 300 snapshots are 4 MB. What had gone out before it stuck is old; the next is the newest.
+    assert seen == [*range(1, len(seen)), 300]
+    assert len(seen) <= STALE + 1
+
+
+STALE = 6
+"""Snapshots of 14 kB that one who does not read finds before the newest."""
+
+
+def read_until(link: socket.socket, seq: int) -> list[int]:
+    """The numbers of the snapshots that lie in a watcher's connection, up to this one."""
+    seen: list[int] = []
+    with link.makefile("rb") as lines:
+        while not seen or seen[-1] != seq:
+            seen.append(json.loads(lines.readline())["seq"])
+    return seen
+
+
+async def test_what_waits_for_room_is_not_yet_chosen(
+    server: ControlServer, loop: Loop, tmp_path: Path
+) -> None:
+    """While a client has no room no snapshot is set aside for it: the next one is the newest."""
+    with connect(tmp_path / "s", 5.0) as stuck:
+        stuck.sendall(b'{"do": "watch"}\n')
+        await until(lambda: loop.broadcast.watchers == 1)
+        (connection,) = server._connections
+        full_at = 0
+        for seq in range(1, 31):
+            loop.publish(seq)
+            await asyncio.sleep(0.002)
+            if not full_at and not connection._writable.is_set():
+                full_at = seq
+        seen = await asyncio.to_thread(read_until, stuck, 30)
+    assert seen == [*range(1, full_at + 1), 30]
 
 
 async def test_a_slow_client_gets_the_newest(client: SocketClient, loop: Loop) -> None:
