@@ -69,8 +69,9 @@ def read_group(table: Table) -> GroupConfig:
             table.fault((), f"`{key}` is missing: {_EXAMPLES[key]}")
     default = GroupConfig(GroupName(""), (), 0, "")
     engine = table.words("engine", default.engine)
-    if not engine:
+    if not engine or not engine[0]:
         table.fault("engine", '`engine` is empty: it is ["python3", "-m", "sglang.launch_server"]')
+        engine = default.engine
     elif engine[0].startswith("~/"):
         engine = (str(Path(engine[0]).expanduser()), *engine[1:])
     yarn_style = table.choice("yarn_style", default.yarn_style, ("nested", "flat"))
@@ -102,7 +103,7 @@ def read_group(table: Table) -> GroupConfig:
         stop_grace=table.number("stop_grace", default.stop_grace),
         drain=table.number("drain", default.drain),
         power_limit=table.maybe_number("power_limit", 1.0),
-        engine=engine or default.engine,
+        engine=engine,
         tensor_parallel=table.whole("tensor_parallel"),
         card_names=cast("Literal['index', 'uuid']", card_names),
         flags=table.words("flags"),

@@ -95,6 +95,8 @@ def draft_group(server: RunningServer, present: Sequence[CardSample]) -> DraftGr
         elif flag not in ALWAYS:
             rest += (flag, *values)
     notes: list[str] = []
+    if not server.env:
+        notes.append("its variables cannot be read (another user's process): check cards and env")
     cards = _cards(server, typed, rest, present, notes)
     group = GroupConfig(
         name=GroupName(f"port-{_text(typed, '--port', '30000')}"),

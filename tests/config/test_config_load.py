@@ -87,6 +87,7 @@ FAULTS = {
     "a value like a flag": ("reasoning_parser = '-x'", 6, "would take '-x' for a flag"),
     "nul": ("served_name = 'a\\u0000'", 6, None),
     "empty engine": ("engine = []", 6, "`engine` is empty"),
+    "nameless engine": ("engine = ['']", 6, "`engine` is empty"),
     "help in flags": ("flags = ['--help']", 6, "the engine would print its help and end"),
     "key in clear": ("api_key = 'sk-1234'", 6, 'write api_key = { file = "/path/to/the.key" }'),
     "key source": ("api_key = { fil = 'x' }", 6, "did you mean `file`?"),
