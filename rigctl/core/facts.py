@@ -52,6 +52,8 @@ class LogRead:
     facts: tuple[LogFact, ...]
     grew: int
     """Bytes the log grew by: progress, even where no line was understood (C62)."""
+    old: bool = False
+    """Read again on adoption: what it says was told by an earlier daemon."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,8 @@ def _rig(state: RigState) -> Iterator[Notice]:
     for trouble in state.troubles:
         yield Notice(trouble.id, trouble.level, trouble.say)
     error = "" if state.sweep is None else state.sweep.error
-    if error and not state.nvml_paused:
+    wanted = any(group.spec.cards or group.spec.missing for group in state.groups)
+    if error and wanted and not state.nvml_paused:
         yield Notice("nvml-silent", "error", f"{error}; engines and requests are not affected")
     yield from _limits(state)
     for card in () if state.sweep is None else state.sweep.cards:

@@ -205,7 +205,7 @@ def _log(state: RigState, group: GroupState, fact: LogRead, now: Mono) -> Fed:
             case Fault(trouble=Trouble.PORT, say=say) if isinstance(current.engine.state, Loading):
                 # The real server then hangs for ever, holding its memory.
                 state, more = feed_engine(state, current, Stuck(say), now)
-            case Fault(say=say):
+            case Fault(say=say) if not fact.old:
                 more = (WriteJournal(group.spec.name, "engine-fault", say),)
             case _:
                 continue

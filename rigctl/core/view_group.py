@@ -56,7 +56,7 @@ def view_group(state: RigState, group: GroupState, power: PowerView, now: Mono) 
         advice=advice,
         url=spec.url,
         model=spec.model,
-        window=spec.window,
+        window=_window(group),
         stretched=spec.stretched,
         wanted=group.wanted,
         watched=_foreign(group),
@@ -154,6 +154,14 @@ def _in_flight(group: GroupState, off: Missing) -> Reading:
     return off if group.sample is None else group.sample.active
 
 
+def _window(group: GroupState) -> int:
+    """The configured window, else the one the engine says it has; 0 while neither is known."""
+    told = None if group.sample is None else group.sample.context_length
+    if group.spec.window or told is None or isinstance(told, Missing):
+        return group.spec.window
+    return int(told)
+
+
 def _window_share(group: GroupState) -> Reading:
     pool: Reading = OFF if group.sample is None else group.sample.kv.total
     if isinstance(pool, Missing):
@@ -162,7 +170,7 @@ def _window_share(group: GroupState) -> Reading:
         pool = float(group.spec.pool)
     if pool <= 0:
         return Missing(Why.IMPLAUSIBLE, "the pool has no size")
-    return group.spec.window / pool
+    return _window(group) / pool
 
 
 def _slots(group: GroupState, off: Missing) -> Slots:

@@ -76,21 +76,24 @@ def _read_on(before: Watch, watch: Watch, computed: float, hits: float, now: flo
     if stretch is None:
         return watch
     if computed > 0:
-        poll = now - before.sample.at if before.sample is not None else 0.0
-        watch, stretch = _chunk_ended(watch, stretch, computed, hits, poll, now)
+        watch, stretch = _chunk_ended(before, watch, stretch, computed, hits, now)
     left = stall.waiting_tokens(watch) or 0.0
     stretch = replace(stretch, most=max(stretch.most, stretch.done + left))
     return replace(watch, stretch=stretch if wanted else None)
 
 
 def _chunk_ended(
-    watch: Watch, stretch: Stretch, computed: float, hits: float, poll: float, now: float
+    before: Watch, watch: Watch, stretch: Stretch, computed: float, hits: float, now: float
 ) -> tuple[Watch, Stretch]:
     began = stretch.last_end if stretch.last_end is not None else stretch.since
     seconds = max(now - began, 0.0)
-    start = _place(watch, stretch, computed, hits, seconds + poll)
-    costs, block = _measured(watch, stretch, start, computed, seconds)
+    poll = now - before.sample.at if before.sample is not None else 0.0
     decode = watch.decode or 0.0
+    spent, busy = seconds, _gain(before.busy, watch.busy)
+    if busy > 0 and abs(busy - seconds) <= 2 * poll and decode == stretch.decode_at_end:
+        spent = busy  # the engine's own clock, to the microsecond, where nothing was decoded
+    start = _place(watch, stretch, computed, hits, seconds + poll)
+    costs, block = _measured(watch, stretch, start, computed, spent)
     slow, per_answer = stretch.slow_chunks, stretch.per_answer
     if stretch.decode_at_end is not None and seconds > 0:
         slow, per_answer = _pace(watch, stretch, decode - stretch.decode_at_end, seconds)

@@ -23,6 +23,8 @@ class EngineLogs:
         self._files = LogFiles(folder)
         self._tails: dict[GroupName, Tail] = {}
         self._facts: dict[GroupName, StaticFacts] = {}
+        self._old_until: dict[GroupName, int] = {}
+        """How far the log reached when the engine was adopted."""
 
     def begin(self, name: GroupName) -> Path:
         """A new run: the old log steps back, the new one is followed from its first byte."""
@@ -32,7 +34,12 @@ class EngineLogs:
 
     def resume(self, name: GroupName) -> None:
         """An adopted engine: its log is read again from the start of its run."""
-        self._follow(name, self._files.path(name))
+        path = self._files.path(name)
+        self._follow(name, path)
+        try:
+            self._old_until[name] = path.stat().st_size
+        except OSError:
+            self._old_until[name] = 0
 
     def _follow(self, name: GroupName, path: Path) -> None:
         old = self._tails.pop(name, None)
@@ -40,19 +47,21 @@ class EngineLogs:
             old.close()
         self._tails[name] = Tail(path)
         self._facts[name] = StaticFacts()
+        self._old_until.pop(name, None)
 
-    def read(self, name: GroupName) -> tuple[tuple[LogFact, ...], int]:
-        """What the new lines say, and by how many bytes the log grew."""
+    def read(self, name: GroupName) -> tuple[tuple[LogFact, ...], int, bool]:
+        """What the new lines say, by how many bytes the log grew, and whether they are old ones."""
         tail = self._tails.get(name)
         if tail is None:
-            return (), 0
+            return (), 0, False
         before = tail.offset
         facts = parse_lines(tail.read())
         known = self._facts[name]
         for fact in facts:
             known = learn(known, fact)
         self._facts[name] = known
-        return facts, max(0, tail.offset - before)
+        old = before < self._old_until.get(name, 0)
+        return facts, max(0, tail.offset - before), old
 
     def known(self, name: GroupName) -> StaticFacts:
         """What the log has told of this run so far."""

@@ -179,9 +179,9 @@ class EnginePoll:
 
     async def log(self, name: GroupName) -> None:
         """New lines of the engine's log."""
-        facts, grew = self._logs.read(name)
+        facts, grew, old = self._logs.read(name)
         if facts or grew:
-            self._post(LogRead(name, facts, grew))
+            self._post(LogRead(name, facts, grew, old))
 
     async def port(self, name: GroupName) -> None:
         """Whether a server that rigctl did not start answers where this group's would."""

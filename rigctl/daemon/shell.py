@@ -57,7 +57,7 @@ log = logging.getLogger(__name__)
 
 JOURNAL_SHOWN = 12
 """Newest journal entries in a snapshot."""
-FIRST_SWEEP = 10.0
+FIRST_SWEEP = 2.0
 """Seconds the first look at the cards may take before the daemon starts without it."""
 
 
@@ -149,6 +149,8 @@ class Shell:
 
     async def _first_sweep(self) -> GpuSweep:
         """Cards decide which groups can start, so they are waited for, but not for ever."""
+        if not any(group.cards for group in self._book.config.groups):
+            return await self._gpus.sample()
         deadline = self._clock.now() + FIRST_SWEEP
         sweep = await self._gpus.sample()
         while not sweep.answered and self._clock.now() < deadline:
