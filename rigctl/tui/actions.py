@@ -227,7 +227,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("follow", "f", "follow", "stay at the newest line", "logs"),
     Action("wrap", "w", "wrap", "wrap long lines, or cut them", "logs"),
     Action("run", "P", "run before", "the log of the run before", "logs"),
-    Action("metric", "m", "metric", "watts, tok/s or pool", "plots"),
+    Action("metric", "m", "metric", "watts, decode, prefill or pool", "plots"),
     Action("longer", "right_square_bracket,right", "longer", "over a longer time", "plots"),
     Action("shorter", "left_square_bracket,left", "shorter", "over a shorter time", "plots"),
 )  # fmt: skip

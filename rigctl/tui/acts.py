@@ -9,6 +9,7 @@ from rigctl.core.commands import Accepted, Command, Refused
 from rigctl.core.ids import GroupName
 from rigctl.tui import actions, words
 from rigctl.tui.actions import Action
+from rigctl.tui.link import FAULTS
 from rigctl.tui.state import Asked
 
 if TYPE_CHECKING:
@@ -86,8 +87,8 @@ async def send(panel: Panel, action: Action, command: Command, group: str) -> No
     what = _what(command)
     try:
         answer = await panel.link.client.send(command)
-    except OSError as error:
-        panel.say(f"{what} {group} was not sent: {error or type(error).__name__}", "bad")
+    except FAULTS as error:
+        panel.say(f"{what} {group} was not sent: {error}", "bad")
         return
     match answer:
         case Accepted(operation, say):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from textual import events
 from textual.app import App
 from textual.binding import Binding
 from textual.command import Provider
@@ -17,7 +18,7 @@ from rigctl.tui import acts, themes
 from rigctl.tui.actions import ACTIONS, BY_ID, Keys
 from rigctl.tui.ascii_filter import AsciiFilter
 from rigctl.tui.glyphs import UNICODE, Glyphs
-from rigctl.tui.link import ClientFactory, Link, LinkDown, SnapshotArrived
+from rigctl.tui.link import FAULTS, ClientFactory, Link, LinkDown, SnapshotArrived
 from rigctl.tui.rings import WattRings
 from rigctl.tui.screens.base import RigScreen
 from rigctl.tui.screens.overview import OverviewScreen
@@ -157,11 +158,11 @@ class Panel(App[int], inherit_bindings=False):
         """A click on a card."""
         self.set_state(replace(self.state, card=message.card))
 
-    def on_resize(self) -> None:
+    def on_resize(self, event: events.Resize) -> None:
         """Cover everything while the window is too small, uncover when it is not."""
         from rigctl.tui.screens.asking import TooSmallScreen
 
-        small = self.size.width < LEAST[0] or self.size.height < LEAST[1]
+        small = event.size.width < LEAST[0] or event.size.height < LEAST[1]
         covered = isinstance(self.screen, TooSmallScreen)
         if small and not covered:
             self.push_screen(TooSmallScreen())
@@ -241,7 +242,7 @@ class Panel(App[int], inherit_bindings=False):
     async def _prime(self) -> None:
         try:
             history = await self.link.client.history(60.0)
-        except OSError:
+        except FAULTS:
             return  # The sparkline fills by itself within a minute.
         self._rings.prime(history)
 

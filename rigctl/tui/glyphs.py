@@ -20,6 +20,7 @@ class Glyphs:
     now: str
     marker: str
     full: str
+    cached: str
     half: str
     track: str
     slot_used: str
@@ -51,8 +52,9 @@ UNICODE = Glyphs(
     now="▸",
     marker="▸",
     full="━",
+    cached="╍",
     half="╸",
-    track="━",
+    track="─",
     slot_used="●",
     slot_free="○",
     ramp="▁▂▃▄▅▆▇█",
@@ -79,6 +81,7 @@ ASCII = Glyphs(
     now=">",
     marker=">",
     full="#",
+    cached="=",
     half="#",
     track=".",
     slot_used="#",
@@ -124,6 +127,8 @@ _TRANSLATION = str.maketrans(
         "│": "|",
         "─": "-",
         "━": "#",
+        "╍": "=",
+        "╸": "#",
         "●": "*",
         "○": "o",
     }
@@ -150,7 +155,12 @@ def utf8_locale(environ: Mapping[str, str]) -> bool:
 
 
 def choose(environ: Mapping[str, str]) -> Glyphs:
-    """The set for this terminal; asked once, when the panel opens."""
+    """The set for this terminal; asked once, when the panel opens.
+
+    The Linux console has 256 or 512 glyphs and lacks most of ours, whatever the locale.
+    """
+    if environ.get("TERM") == "linux" and not environ.get("RIGCTL_ASCII"):
+        return ASCII
     return UNICODE if utf8_locale(environ) else ASCII
 
 

@@ -8,10 +8,14 @@ from dataclasses import dataclass
 
 from textual.message import Message
 
+from rigctl.control.client import RigError
 from rigctl.core.snapshot import Snapshot
 from rigctl.ports import RigClient
 
 ClientFactory = Callable[[], RigClient]
+
+FAULTS = (OSError, RigError)
+"""What a question to the daemon may end with: it is gone, or it says no."""
 
 RETRY_SECONDS = 1.0
 """Between two tries to reach a daemon that is gone."""
@@ -57,7 +61,7 @@ class Link:
             try:
                 async for snapshot in self.client.snapshots():
                     self._post(SnapshotArrived(snapshot))
-            except OSError as error:
+            except FAULTS as error:
                 why = str(error) or type(error).__name__
             finally:
                 await self.close()

@@ -112,7 +112,7 @@ def stacked(parts: Sequence[tuple[Reading, str]], cells: int, glyphs: Glyphs) ->
         end = min(whole, max(end, sum_halves + 1))
         take = end // 2 - filled
         if take > 0:
-            spans.append((glyphs.full * take, role))
+            spans.append(((glyphs.cached if role == "cached" else glyphs.full) * take, role))
             filled += take
         sum_halves = end
     if sum_halves % 2 and filled < cells and parts:

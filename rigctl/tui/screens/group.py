@@ -17,7 +17,7 @@ COLUMN = 19
 
 def heading(text: str) -> Line:
     """A section's name."""
-    return ((text, "accent"),)
+    return ((text, "strong"),)
 
 
 def field(name: str, text: str, role: str = "text") -> Line:
@@ -89,10 +89,11 @@ def _lease(view: GroupView, now: float, glyphs: Glyphs) -> list[Line]:
 def _work(view: GroupView, cells: int, glyphs: Glyphs) -> list[Line]:
     slots, rates, flow = view.slots, view.rates, view.flow
     lines: list[Line] = [heading("Work")]
-    lines.append(
-        field("flow", f"{flow.state} for {words.duration(round(flow.since))}   {flow.say}")
-    )
-    lines += [line for _, line in group_rows.flow_rows(view, cells - 4, glyphs)]
+    loud = group_rows.flow_rows(view, cells - 4, glyphs)
+    lines += [(("  ", "text"), *line) for _, line in loud]
+    if not loud:
+        since = words.duration(round(flow.since))
+        lines.append(field("flow", f"{flow.state} for {since}   {flow.say}"))
     lines += [
         reading(
             "running",

@@ -29,22 +29,23 @@ def help_lines(keys: Keys, state: PanelState, glyphs: Glyphs) -> list[Line]:
     """One line an action; why it cannot be done now, where that is so."""
     lines: list[Line] = []
     for section, name in _SECTIONS.items():
-        lines += [((name, "accent"),)]
+        lines += [((name, "strong"),)]
         for action in actions.ACTIONS:
             if action.section != section:
                 continue
-            shown = keys.all_shown(action.id) or glyphs.dash
+            shown = keys.all_shown(action.id) or f": {action.word}"
             why = action.unavailable(state) if section in {"act", "look"} else ""
-            tail = ((f"   not now: {why}", "dim"),) if why else ()
-            lines.append((("  ", "text"), (f"{shown:<14}", "strong"), (action.help, "text"), *tail))
+            lines.append((("  ", "text"), (f"{shown:<16}", "accent"), (action.help, "text")))
+            if why:
+                lines.append(((f"{'':18}not now: {why}", "dim"),))
         lines.append(())
     lines += [
-        (("Signs", "accent"),),
+        (("Signs", "strong"),),
         _sign(glyphs.ready, "good", "ready", glyphs.busy, "accent", "starting, draining, stopping"),
         _sign(glyphs.open_ring, "accent", "lent or off", glyphs.warning, "warn", "look at this"),
         _sign(glyphs.failed, "bad", "failed, hung, lost", "!", "bad", "hot, or over 100 %"),
         (("  pool  ", "dim"), (glyphs.full * 4, "used"), (" used  ", "text"),
-         (glyphs.full * 4, "cached"), (" cached, gives way  ", "text"),
+         (glyphs.cached * 4, "cached"), (" cached, gives way  ", "text"),
          (glyphs.track * 4, "track"), (" free", "text")),
         (("  --    ", "dim"), ("no figure; the detail screens say why", "text")),
         (),

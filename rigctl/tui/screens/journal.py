@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
+from textual.timer import Timer
+
 from rigctl.core.snapshot import JournalEntry
 from rigctl.ports import RigClient
 from rigctl.tui import words
 from rigctl.tui.actions import Keys
+from rigctl.tui.link import FAULTS
 from rigctl.tui.paint import Line
 from rigctl.tui.screens.filtering import FilteringScreen
 from rigctl.tui.state import PanelState
 from rigctl.tui.widgets.feed import event_line, notice_lines
 
+FLUSH_SECONDS = 0.25
+"""Entries that come in a burst are drawn together."""
+
 
 class JournalScreen(FilteringScreen):
-    """Read once, then kept up by the entries that snapshots carry."""
+    """Reads the daemon's journal as a stream; what snapshots carry of it comes in as well."""
 
     own: ClassVar[tuple[str, ...]] = ("filter", "follow", "copy")
     follow = True
@@ -25,21 +31,28 @@ class JournalScreen(FilteringScreen):
     def __init__(self, keys: Keys, client: Callable[[], RigClient]) -> None:
         super().__init__(keys)
         self._client = client
-        self._entries: dict[int, JournalEntry] = {}
+        self._entries: dict[tuple[int, float], JournalEntry] = {}
+        self._drawn = -1
         self._note = ""
-        self._loaded = False
+        self._reading = False
+        self._flush: Timer | None = None
+
+    def on_mount(self) -> None:
+        """Drawing is gathered."""
+        super().on_mount()
+        self._flush = self.set_interval(FLUSH_SECONDS, self._draw, pause=True)
 
     def update_middle(self, state: PanelState) -> None:
-        """New entries at the end."""
-        if not self._loaded and state.snapshot is not None:
-            self._loaded = True
+        """New entries at the end; a daemon that is back is read anew."""
+        if state.snapshot is None:
+            return
+        if not self._reading and not state.lost:
+            self._reading = True
+            self._note = ""
             self.run_worker(self._load(), group="journal", exclusive=True)
-        if state.snapshot is not None:
-            known = len(self._entries)
-            self._entries.update({entry.seq: entry for entry in state.snapshot.journal})
-            if len(self._entries) != known or not self.pager.shown_text():
-                self._draw()
-        self.retitle()
+        for entry in state.snapshot.journal:
+            self._entries[entry.seq, entry.wall] = entry
+        self._draw()
 
     def title_parts(self) -> tuple[Line, Line]:
         """What it is, and whether it stays at the end."""
@@ -59,28 +72,39 @@ class JournalScreen(FilteringScreen):
     async def _load(self) -> None:
         try:
             async for entry in self._client().journal(0):
-                self._entries[entry.seq] = entry
+                self._entries[entry.seq, entry.wall] = entry
+                if self._flush is not None:
+                    self._flush.resume()
         except OSError as error:
-            self._note = f"journal cannot be read: {error or type(error).__name__}"
+            self._note = f"journal ended: {error}"
+            self._reading = False
+        except FAULTS as error:
+            self._note = f"journal cannot be read: {error}"
         self._draw()
-        self.retitle()
 
     def _draw(self) -> None:
+        if self._flush is not None:
+            self._flush.pause()
+        if len(self._entries) != self._drawn:
+            self._drawn = len(self._entries)
+            self.pager.replace(self._lines())
+        self.retitle()
+
+    def _lines(self) -> list[Line]:
         snapshot = self.state.snapshot
         glyphs = self.pager.glyphs
         names = max((len(entry.group) for entry in self._entries.values()), default=0)
         lines: list[Line] = []
         day = ""
-        for seq in sorted(self._entries):
-            entry = self._entries[seq]
+        for entry in sorted(self._entries.values(), key=lambda one: (one.wall, one.seq)):
             date = words.day(entry.wall)
             if date != day:
-                lines.append(((date, "accent"),))
+                lines.append(((date, "strong"),))
                 day = date
             lines.append((("  ", "text"), *event_line(entry, names, glyphs)))
         if snapshot is not None and snapshot.notices:
-            lines.append((("notices now", "accent"),))
+            lines.append((("notices now", "strong"),))
             for notice in snapshot.notices:
-                rows = notice_lines(notice, self.size.width - 4, glyphs)
+                rows = notice_lines(notice, self.state, self.size.width - 4, glyphs)
                 lines += [(("  ", "text"), *row) for row in rows]
-        self.pager.replace(lines)
+        return lines

@@ -10,6 +10,7 @@ from textual.timer import Timer
 
 from rigctl.ports import RigClient
 from rigctl.tui.actions import Keys
+from rigctl.tui.link import FAULTS
 from rigctl.tui.paint import Line
 from rigctl.tui.screens.filtering import FilteringScreen
 from rigctl.tui.state import PanelState
@@ -41,6 +42,8 @@ class LogsScreen(FilteringScreen):
         self._previous = 0
         self._waiting: list[Line] = []
         self._note = ""
+        self._broken = False
+        """The stream ended with the daemon; it is read anew when that is back."""
         self._flush: Timer | None = None
 
     def on_mount(self) -> None:
@@ -50,7 +53,7 @@ class LogsScreen(FilteringScreen):
 
     def update_middle(self, state: PanelState) -> None:
         """Another group or a daemon that is back: read anew."""
-        if state.group and (state.group != self._group or (self._note and not state.lost)):
+        if state.group and (state.group != self._group or (self._broken and not state.lost)):
             self._read(state.group)
         self.retitle()
 
@@ -83,6 +86,7 @@ class LogsScreen(FilteringScreen):
     def _read(self, group: str) -> None:
         self._group = group
         self._note = ""
+        self._broken = False
         self._waiting = []
         self.pager.replace(())
         self.run_worker(self._stream(group, self._previous), group="log", exclusive=True)
@@ -95,8 +99,9 @@ class LogsScreen(FilteringScreen):
                 self._waiting.append(log_line(text))
                 if self._flush is not None:
                     self._flush.resume()
-        except OSError as error:
-            self._note = f"log ended: {error or type(error).__name__}"
+        except FAULTS as error:
+            self._note = f"log ended: {error}"
+            self._broken = isinstance(error, OSError)
         except asyncio.CancelledError:
             raise
         else:

@@ -14,12 +14,13 @@ from textual.widgets import Static
 from rigctl.ports import RigClient
 from rigctl.tui import words
 from rigctl.tui.actions import Keys
+from rigctl.tui.link import FAULTS
 from rigctl.tui.paint import Line, spread
 from rigctl.tui.screens.base import RigScreen
 from rigctl.tui.state import PanelState
 from rigctl.tui.widgets.lines import Lines
 
-METRICS = ("watts", "tok/s", "pool")
+METRICS = ("watts", "decode tok/s", "prefill tok/s", "pool tokens")
 SPANS = ((900, "15 min"), (3600, "1 h"), (86400, "24 h"))
 REDRAW_SECONDS = {900: 5.0, 3600: 20.0, 86400: 120.0}
 """A long plot hardly moves: it is drawn anew when a column could have changed."""
@@ -32,21 +33,17 @@ def curves(metric: str, history: Mapping[str, Any]) -> list[Curve]:
     series: Mapping[str, Sequence[float | None]] = history.get("series", {})
     if metric == "watts":
         wanted = [(name, name.removesuffix(".watts")) for name in series if name == "rig.watts"]
-    elif metric == "tok/s":
-        wanted = [(name, _group(name)) for name in series if name.endswith(".decode")]
-        wanted += [
-            (name, f"{_group(name)} prefill") for name in series if name.endswith(".prefill")
-        ]
     else:
-        wanted = [(name, _group(name)) for name in series if name.endswith(".pool_used")]
+        ending = {"decode tok/s": ".decode", "prefill tok/s": ".prefill"}.get(metric, ".pool_used")
+        wanted = [
+            (name, name.removeprefix("group.").removesuffix(ending))
+            for name in series
+            if name.endswith(ending)
+        ]
     return [
         (label, [math.nan if value is None else float(value) for value in series[name]])
         for name, label in wanted
     ]
-
-
-def _group(name: str) -> str:
-    return name.split(".", 2)[1] if name.count(".") < 3 else ".".join(name.split(".")[1:-1])
 
 
 def reduced(values: list[float], columns: int) -> list[float]:
@@ -58,6 +55,19 @@ def reduced(values: list[float], columns: int) -> list[float]:
         start, end = place * len(values) // columns, (place + 1) * len(values) // columns
         stretch = [value for value in values[start:end] if not math.isnan(value)]
         out.append(max(stretch) if stretch else math.nan)
+    return out
+
+
+def stretches(values: list[float]) -> list[tuple[int, list[float]]]:
+    """Runs of values with the place of their first: a gap in the data is a gap in the line."""
+    out: list[tuple[int, list[float]]] = []
+    for at, value in enumerate(values):
+        if math.isnan(value):
+            continue
+        if out and out[-1][0] + len(out[-1][1]) == at:
+            out[-1][1].append(value)
+        else:
+            out.append((at, [value]))
     return out
 
 
@@ -76,6 +86,7 @@ def draw(
 
     plotext.clear_figure()
     plotext.theme("clear")
+    plotext.limit_size(False, False)
     plotext.plotsize(*size)
     wide = max(8, size[0] - 10)
     marker = "*" if ascii_only else "braille"
@@ -84,22 +95,18 @@ def draw(
         values = reduced(values, wide * 2)
         if not values:
             continue
-        step = seconds / len(values)
-        points = [
-            (end - seconds + (at + 1) * step, value)
-            for at, value in enumerate(values)
-            if not math.isnan(value)
-        ]
-        if not points:
-            continue
-        top = max(top, *(value for _, value in points))
-        plotext.plot(
-            [at for at, _ in points],
-            [value for _, value in points],
-            marker=marker,
-            color=colours[place % len(colours)],
-            label=label if len(lines) > 1 else None,
-        )
+        named = False
+        for first, stretch in stretches(values):
+            top = max(top, *stretch)
+            step = seconds / len(values)
+            plotext.plot(
+                [end - seconds + (first + at + 1) * step for at in range(len(stretch))],
+                stretch,
+                marker=marker,
+                color=colours[place % len(colours)],
+                label=label if len(lines) > 1 and not named else None,
+            )
+            named = True
     plotext.xlim(end - seconds, end)
     top = _round_up(top)
     plotext.ylim(0, top)
@@ -107,17 +114,19 @@ def draw(
     plotext.xticks(ticks, [words.clock(at) for at in ticks])
     heights = [top * place / 4 for place in range(5)]
     plotext.yticks(heights, [words.tokens(value) for value in heights])
-    plotext.xaxis(False, "upper")
-    plotext.yaxis(False, "right")
+    plotext.axes_color("default")
+    plotext.ticks_color(colours[-1])
+    plotext.xaxes(True, False)
+    plotext.yaxes(True, False)
     return str(plotext.build())
 
 
 def _round_up(value: float) -> float:
-    """The next 1, 2, 4 or 8 times a power of ten: an axis that stays when a value wiggles."""
+    """The next round number: an axis that stays when a value wiggles."""
     if value <= 0:
         return 1.0
     power: float = 10.0 ** math.floor(math.log10(value))
-    return next(power * step for step in (1, 2, 4, 8, 10) if power * step >= value)
+    return next(power * step for step in (1, 1.5, 2, 3, 4, 6, 8, 10) if power * step >= value)
 
 
 class PlotsScreen(RigScreen):
@@ -175,8 +184,8 @@ class PlotsScreen(RigScreen):
         try:
             self._history = await self._client().history(float(seconds))
             self._note = ""
-        except OSError as error:
-            self._note = f"no history: {error or type(error).__name__}; trying again"
+        except FAULTS as error:
+            self._note = f"no history: {error}; trying again"
         self._paint()
 
     def _paint(self) -> None:
@@ -193,7 +202,7 @@ class PlotsScreen(RigScreen):
             [spread(tuple(left), self._last(metric, lines), self.size.width - 2, title.glyphs)]
         )
         plot = self.query_one("#plot", Static)
-        wide, high = self.size.width - 2, self.size.height - 3
+        wide, high = self.size.width - 2, self.size.height - 4
         values = [value for _, curve in lines for value in curve if not math.isnan(value)]
         if wide < 20 or high < 5 or not values:
             text = "" if self._note else f"no {metric} was recorded in the last {span}"
@@ -209,7 +218,7 @@ class PlotsScreen(RigScreen):
             known = [value for value in values if not math.isnan(value)]
             if not known:
                 continue
-            now = words.tokens(known[-1])
+            now = f"{known[-1]:.0f} W" if metric == "watts" else words.tokens(known[-1])
             name = "now " if len(lines) == 1 else f"{label} "
             spans += [(name, "dim"), (now, "strong"), ("   ", "text")]
         if metric == "watts" and lines:

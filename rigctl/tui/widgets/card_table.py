@@ -79,8 +79,7 @@ class CardTable(Lines):
         lines: list[Line] = [card_rows.heading(shown, size.width, glyphs)]
         if not piece.cards:
             why = piece.nvml or "no card has been seen yet"
-            lines.append(((f" {glyphs.warning} ", "warn"), (why, "text")))
-            self.show(lines)
+            self.show([(), ((f" {glyphs.warning} ", "warn"), (why, "text"))])
             return
         cards = self._visible(piece, size.height - 1)
         gaps = size.height >= 1 + len(piece.cards) + len({card.group for card in piece.cards}) - 1

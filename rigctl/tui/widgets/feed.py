@@ -32,13 +32,16 @@ def operation_line(operation: OperationView, glyphs: Glyphs) -> Line:
     )
 
 
-def notice_lines(notice: Notice, cells: int, glyphs: Glyphs) -> list[Line]:
+def notice_lines(notice: Notice, state: PanelState, cells: int, glyphs: Glyphs) -> list[Line]:
     """A notice in as many rows as it needs, two at most."""
     sign, role = {
         "error": (glyphs.failed, "bad"),
         "warning": (glyphs.warning, "warn"),
     }.get(notice.level, (glyphs.dot, "dim"))
-    where = notice.group or notice.card
+    where = notice.group
+    if notice.card and not where:
+        cards = state.snapshot.cards if state.snapshot else ()
+        where = next((f"card {one.index}" for one in cards if one.uuid == notice.card), "")
     text = f"{where}: {notice.say}" if where and where not in notice.say else notice.say
     rows = wrapped(text, max(8, cells - 2))
     if len(rows) > 2:
@@ -88,12 +91,15 @@ def feed_lines(state: PanelState, cells: int, height: int, glyphs: Glyphs) -> li
     ]
     acts += [operation_line(operation, glyphs) for operation in reversed(running(state))]
     notices: list[Line] = []
+    if state.lost:
+        gone = Notice("lost", "error", f"no daemon: {state.lost}")
+        notices += notice_lines(gone, state, cells, glyphs)
     if snapshot is not None:
         if snapshot.nvml and snapshot.cards and not _said_already(snapshot.notices):
             text = f"NVML: {snapshot.nvml}"
             notices.append(((f"{glyphs.warning} ", "warn"), (text, "text")))
         for notice in sorted(snapshot.notices, key=lambda one: _LEVELS.get(one.level, 3)):
-            notices += notice_lines(notice, cells, glyphs)
+            notices += notice_lines(notice, state, cells, glyphs)
     events: list[Line] = []
     if snapshot is not None:
         names = max((len(group.name) for group in snapshot.groups), default=0)

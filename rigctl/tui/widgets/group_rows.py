@@ -108,7 +108,7 @@ def pool_row(view: GroupView, cells: int, glyphs: Glyphs) -> Line:
     if isinstance(total, Missing) or total <= 0:
         percent = words.share(pool.usage)
         over = _over(pool.usage, glyphs)
-        meter = bar(pool.usage, max(6, cells - LABEL - 18), glyphs)
+        meter = bar(pool.usage, max(3, cells - LABEL - 20), glyphs)
         figure: Line = ((f"  {percent}", "strong"), over, (" of the pool", "dim"))
         return (label("pool"), *meter, *figure)
     used = pool.used
@@ -383,7 +383,7 @@ def _down(view: GroupView, indexes: list[int], cells: int, glyphs: Glyphs) -> li
         out += [
             (2, (("next  ", "dim"), (row, "accent"))) for row in wrapped(view.advice, cells - 6)[:1]
         ]
-    out.append((4, (label("cards"), (words.ranges(indexes, glyphs), "text"))))
+    out.append((4, (label("cards"), (words.ranges(indexes, glyphs) or "none seen", "text"))))
     out.append((5, (label("power"), (words.watts(view.power.watts), "text"))))
     if not isinstance(view.start_estimate, Missing):
         back = words.whole_seconds(view.start_estimate)
