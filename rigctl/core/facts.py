@@ -37,6 +37,14 @@ class EngineSampled:
 
 
 @dataclass(frozen=True, slots=True)
+class EngineCounted:
+    """While it drains: running and waiting requests by `/v1/loads`, which costs the engine little."""
+
+    group: GroupName
+    in_flight: Reading
+
+
+@dataclass(frozen=True, slots=True)
 class EngineSilent:
     """A poll was not answered."""
 
@@ -199,6 +207,7 @@ Fact = (
     CommandAsked
     | CardsSampled
     | EngineSampled
+    | EngineCounted
     | EngineSilent
     | LogRead
     | EngineSpawned

@@ -21,6 +21,7 @@ from rigctl.core.engine_states import (
     Stuck,
 )
 from rigctl.core.facts import (
+    EngineCounted,
     EngineExited,
     EngineReady,
     EngineSampled,
@@ -46,6 +47,7 @@ EngineFact = (
     | EngineExited
     | EngineWatched
     | EngineSampled
+    | EngineCounted
     | EngineSilent
     | LogRead
 )
@@ -71,6 +73,8 @@ def on_engine(state: RigState, group: GroupState, fact: EngineFact, now: Mono) -
             return _watched(state, group, fact, now)
         case EngineSampled():
             return _sampled(state, group, fact, now)
+        case EngineCounted(in_flight=count):
+            return feed_engine(state, group, InFlight(count), now)
         case EngineSilent():
             if group.watch is None:
                 return state, ()

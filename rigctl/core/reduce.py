@@ -13,6 +13,7 @@ from rigctl.core.facts import (
     CardsSampled,
     CommandAsked,
     DaemonBegan,
+    EngineCounted,
     EngineExited,
     EngineReady,
     EngineSampled,
@@ -86,6 +87,7 @@ def _take(state: RigState, fact: Fact, now: Mono) -> Fed:
             | EngineReady()
             | EngineExited()
             | EngineWatched()
+            | EngineCounted()
             | EngineSilent()
             | LogRead()
         ):
@@ -124,6 +126,7 @@ def _engine(
         | EngineExited
         | EngineWatched
         | EngineSampled
+        | EngineCounted
         | EngineSilent
         | LogRead
     ),

@@ -96,7 +96,7 @@ def _entered(
         case Ready():
             return _ready(state, group, before, now)
         case Draining():
-            return state, group, (WriteJournal(name, "draining", _why(after.then)),)
+            return state, group, (WriteJournal(name, "draining", f"drains: {_why(after.then)}"),)
         case Stopping():
             group, notes = _stopping(group, before, after)
             return state, group, (*notes, LookNow(name))
@@ -104,7 +104,7 @@ def _entered(
             notes = _watch_ends(group, now)
             took = f" in {now - before.since:.1f} s" if isinstance(before, Stopping) else ""
             group = _emptied(group)
-            return state, group, (*notes, WriteJournal(name, "stopped", f"{after.why}{took}"))
+            return state, group, (*notes, WriteJournal(name, "stopped", f"off{took}: {after.why}"))
         case BackingOff():
             wait = after.retry_at - now
             say = f"tries again in {wait:.0f} s (crash {after.attempt}): {after.why}"
@@ -172,7 +172,7 @@ def _stopping(
         group = replace(group, last_exit=after.then.why, crashes=group.crashes + 1)
         told = TellPerson("crashed", name, after.then.why)
         return group, (WriteJournal(name, "crashed", after.then.why), told)
-    return group, (WriteJournal(name, "stopping", _why(after.then)),)
+    return group, (WriteJournal(name, "stopping", f"asked to leave: {_why(after.then)}"),)
 
 
 def _why(then: object) -> str:
