@@ -163,8 +163,6 @@ class GpuWorker:
                 return f"NVML released, but worker {process.pid} is stuck in it and holds the cards"
             left = "" if self._closed else f" for {_minutes(self._released_until - now)} more"
             return f"NVML released{left}"
-        if process is not None and process.killed and not process.ended:
-            return self._stuck(process)
         if process is not None and not process.ended:
             return process
         if process is not None:

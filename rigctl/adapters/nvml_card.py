@@ -213,8 +213,6 @@ class NvmlCard:
         answer = self._ask("nvmlDeviceGetMemoryInfo")
         if isinstance(answer, Missing):
             return answer, answer, answer
-        # Only now is v2 at fault: while both fail, it is the card or the moment.
-        self._absent.add("memory v2")
         total, used, _ = _bytes(answer.total, answer.used, 0)
         return total, used, Missing(Why.UNSUPPORTED, "the driver's own share is in the used bytes")
 
