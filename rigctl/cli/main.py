@@ -32,6 +32,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "group": ("group", "a group's command line, and what differs from the running one"),
     "config": ("config", "rig.toml: init, show, check, path"),
     "doctor": ("doctor", "look for what commonly goes wrong on such a machine"),
+    "bench": ("bench", "what rigctl costs, each figure beside a peer's"),
     "demo": ("demo", "a simulated rig, to look around without a card"),
     "daemon": ("daemon", "run the daemon in the foreground; `stop`, `confirm`"),
     "service": ("service", "the systemd user service: install, status, uninstall"),
