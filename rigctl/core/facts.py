@@ -38,7 +38,7 @@ class EngineSampled:
 
 @dataclass(frozen=True, slots=True)
 class EngineCounted:
-    """While it drains: running and waiting requests by `/v1/loads`, which costs the engine little."""
+    """While it drains: what runs and waits by `/v1/loads`, which costs the engine little."""
 
     group: GroupName
     in_flight: Reading

@@ -134,9 +134,19 @@ def _begun(state: RigState, group: GroupState, now: Mono) -> GroupState:
 def _emptied(group: GroupState) -> GroupState:
     """Nothing runs: no figure of the old engine is kept as if it were of now."""
     return replace(
-        group, startup=None, watch=None, sample=None, watched=None, heat=Heat(), verdict=None, token="",
-        command=(), running_sleep=None, differs=(), adopted=False,
-    )  # fmt: skip
+        group,
+        startup=None,
+        watch=None,
+        sample=None,
+        watched=None,
+        heat=Heat(),
+        verdict=None,
+        token="",
+        command=(),
+        running_sleep=None,
+        differs=(),
+        adopted=False,
+    )
 
 
 def _ready(

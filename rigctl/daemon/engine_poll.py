@@ -163,6 +163,19 @@ class EnginePoll:
         )
         self._post(EngineSampled(sample))
 
+    async def _count(
+        self, name: GroupName, host: str, port: int, headers: tuple[tuple[bytes, bytes], ...]
+    ) -> None:
+        """What still runs, without a scrape: somebody waits for the drain."""
+        text = await self._text(host, port, LOADS, headers)
+        loads = None if text is None else parse_loads(text, self._clock.wall())
+        if loads is None:
+            return
+        parts = (loads.running, loads.queued, loads.waiting_tokens)
+        known = [part for part in parts if not isinstance(part, Missing)]
+        if len(known) == len(parts):
+            self._post(EngineCounted(name, float(sum(known))))
+
     async def _ready(self, name: GroupName, process: ProcessIdentity, host: str, port: int) -> None:
         try:
             answer = await self._http.get(host, port, "/ready", timeout=PATIENCE)

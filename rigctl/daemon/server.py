@@ -21,7 +21,7 @@ from rigctl.daemon.mailbox import Broadcast
 _log = logging.getLogger(__name__)
 
 CONNECTIONS = 128
-"""More at once are turned away: somebody's loop, not people."""
+"""More of one user at once are turned away: somebody's loop, not people, and not the owner's."""
 
 _WAITING_LINES = 8
 """Questions one connection may have waiting before we stop reading from it."""
@@ -122,8 +122,8 @@ class ControlServer:
         return uid in self._allowed
 
     def enter(self, connection: _Connection) -> bool:
-        """Take a connection in; False when there are too many."""
-        if len(self._connections) >= CONNECTIONS:
+        """Take a connection in; False when its user has too many."""
+        if sum(each.uid == connection.uid for each in self._connections) >= CONNECTIONS:
             return False
         self._connections.add(connection)
         return True
@@ -139,7 +139,7 @@ class _Connection(asyncio.Protocol):
         self._server = server
         self._backend = server.backend
         self._transport: asyncio.Transport | None = None
-        self._uid = -1
+        self.uid = -1
         self._read_only = True
         self._buffer = b""
         self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
@@ -162,9 +162,9 @@ class _Connection(asyncio.Protocol):
         number = transport.get_extra_info("socket").fileno()
         # A handle of our own: uvloop's stand-in for the socket has no getsockopt.
         with socket.socket(fileno=os.dup(number)) as sock:
-            self._uid = peer_uid(sock)
+            self.uid = peer_uid(sock)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
-        self._read_only = not self._server.may_act(self._uid)
+        self._read_only = not self._server.may_act(self.uid)
         transport.set_write_buffer_limits(high=0)
         if not self._server.enter(self):
             transport.write(wire.error("too many clients; close some panels", "busy"))
@@ -325,7 +325,7 @@ class _Connection(asyncio.Protocol):
                 f"uid {os.getuid()} (`sudo -u '#{os.getuid()}' rigctl …`)",
                 "not-allowed",
             )
-        return await self._backend.command(command, self._uid)
+        return await self._backend.command(command, self.uid)
 
     async def _journal(self, asked: Mapping[str, Any]) -> None:
         after = int(_number(asked, "after", 0))
