@@ -12,6 +12,7 @@ from rigctl.adapters.process import ProcessLauncher
 from rigctl.config.flags import launches_sglang, mask
 from rigctl.core.engine_states import Draining, Loading, Stopping
 from rigctl.core.facts import (
+    EngineCounted,
     EngineReady,
     EngineSampled,
     EngineSilent,
@@ -21,10 +22,11 @@ from rigctl.core.facts import (
     LogRead,
 )
 from rigctl.core.ids import GroupName, ProcessIdentity
-from rigctl.core.reading import NOT_YET, Reading
+from rigctl.core.reading import NOT_YET, Missing, Reading
 from rigctl.core.state import RigState
 from rigctl.daemon.book import Book
 from rigctl.daemon.engine_logs import EngineLogs
+from rigctl.parse.loads import parse as parse_loads
 from rigctl.parse.sample import merge
 from rigctl.ports import Clock
 
