@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 from collections import deque
 from collections.abc import Mapping
@@ -47,7 +48,9 @@ class Journal:
     ) -> JournalEntry:
         """Number an event, remember it and append it to the file. Never raises for the disk."""
         self.last_seq += 1
-        entry = JournalEntry(self.last_seq, wall, group, kind, say, dict(figures or {}))
+        # JSON has no infinity and no not-a-number; a reader would stumble over the whole line.
+        finite = {name: value for name, value in (figures or {}).items() if math.isfinite(value)}
+        entry = JournalEntry(self.last_seq, wall, group, kind, say, finite)
         self._recent.append(entry)
         line = json.dumps(asdict(entry), separators=(",", ":"), ensure_ascii=False) + "\n"
         try:

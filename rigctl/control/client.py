@@ -182,7 +182,9 @@ class _Link:
         self._receiving = False
 
     async def ask(self, question: Mapping[str, Any]) -> None:
-        await asyncio.get_running_loop().sock_sendall(self._socket, wire.line(question))
+        """Send the question; a daemon that hung up first may have left a word to read."""
+        with contextlib.suppress(BrokenPipeError):
+            await asyncio.get_running_loop().sock_sendall(self._socket, wire.line(question))
 
     async def line(self) -> bytes:
         """The next line, without its end."""

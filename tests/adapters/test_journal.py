@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,14 @@ def test_entries_are_numbered_across_restarts(tmp_path: Path) -> None:
     assert [entry.seq for entry in second.after(1, 10)] == [2, 3]
     assert [entry.seq for entry in second.after(0, 2)] == [2, 3]
     assert second.after(3, 10) == second.tail(0) == ()
+
+
+def test_a_figure_that_is_no_number_is_left_out(tmp_path: Path) -> None:
+    """Every line is JSON that any reader takes."""
+    path = tmp_path / "journal.jsonl"
+    written = Journal(path).write(1.0, "", "a", "b", {"x": math.inf, "y": math.nan, "z": 1.0})
+    assert written.figures == {"z": 1.0}
+    assert b"NaN" not in path.read_bytes()
 
 
 @pytest.mark.parametrize("torn", [b'{"seq":2,"wa', b"\0\0\0\0", b'{"seq":', b"\xff\xfe"])

@@ -315,6 +315,21 @@ async def test_a_bad_question_is_answered_and_the_next_one_works(
     assert hello["kind"] == "hello"
 
 
+async def test_a_loop_of_clients_is_turned_away(
+    server: ControlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Past the limit a client of that user is told so; when one leaves there is room again."""
+    monkeypatch.setattr("rigctl.daemon.server.CONNECTIONS", 2)
+    client = SocketClient(tmp_path / "s")
+    two = [connect(tmp_path / "s", 5.0) for _ in range(2)]
+    with pytest.raises(RigError, match="too many clients"):
+        await client.hello()
+    for each in two:
+        each.close()
+    await until(lambda: not server._connections)
+    assert (await client.hello())["epoch"] == "5f2a"
+
+
 async def test_a_line_without_end_is_cut_off(server: ControlServer, tmp_path: Path) -> None:
     """A client cannot make the daemon collect more than a question's worth of bytes."""
 
@@ -416,6 +431,25 @@ async def test_a_daemon_that_does_not_answer_is_held_to_be_gone(tmp_path: Path) 
         bound.listen(1)
         with pytest.raises(LinkLost, match="has not answered"):
             await SocketClient(tmp_path / "s", answer_seconds=0.05).hello()
+
+
+async def test_a_word_left_by_a_daemon_that_hung_up_is_read(tmp_path: Path) -> None:
+    """It closed before the question was sent: what it said first still reaches the person."""
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(tmp_path / "s"))
+        bound.listen(1)
+
+        def hang_up(path: Path, timeout: float) -> socket.socket:
+            made = connect(path, timeout)
+            served, _ = bound.accept()
+            served.sendall(wire.error("too many clients", "busy"))
+            served.close()
+            return made
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("rigctl.control.client.connect", hang_up)
+            with pytest.raises(RigError, match="too many clients"):
+                await SocketClient(tmp_path / "s").hello()
 
 
 async def test_a_snapshot_of_another_version_is_a_lost_link(
