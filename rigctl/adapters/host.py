@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 from rigctl.adapters.lastboot import last_boot
@@ -12,17 +13,20 @@ from rigctl.core.snapshot import HostView
 
 
 class Host:
-    """Reads a few small files; the last boot is judged once."""
+    """Reads a few small files; the last boot is judged once, beside the caller's work."""
 
     def __init__(self, logs: Path) -> None:
         """`logs` is the folder whose disk is watched; it need not exist yet."""
         self._logs = logs
-        self._last_boot: str | None = None
+        self._last_boot = ""
+        self._judge: threading.Thread | None = None
 
     def sample(self) -> HostView:
-        """The host now: under a millisecond, but for the first call, which asks for the boot."""
-        if self._last_boot is None:
-            self._last_boot = last_boot()
+        """The host now, in under a millisecond. How the last boot ended is known a little later."""
+        if self._judge is None:
+            # The journal of a large disk takes seconds to open, and our caller is an event loop.
+            self._judge = threading.Thread(target=self._ask_last_boot, daemon=True)
+            self._judge.start()
         used, total = memory()
         free, size = self._disk()
         return HostView(
@@ -34,6 +38,9 @@ class Host:
             disk_total=size,
             last_boot=self._last_boot,
         )
+
+    def _ask_last_boot(self) -> None:
+        self._last_boot = last_boot()
 
     def _disk(self) -> tuple[Reading, Reading]:
         """Bytes free for an ordinary user, and in all, where the logs are or will be."""

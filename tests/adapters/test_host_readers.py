@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+import threading
 import time
 from pathlib import Path
 
@@ -83,6 +84,28 @@ def test_the_host_is_read(tmp_path: Path) -> None:
     disk = os.statvfs(tmp_path)
     assert view.disk_total == disk.f_blocks * disk.f_frsize
     assert view.last_boot in ("", lastboot.CLEAN, lastboot.CUT)
+
+
+def test_a_slow_journal_holds_up_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The verdict on the last boot is asked for once, and comes when it comes."""
+    asked: list[int] = []
+    ready = threading.Event()
+
+    def slow() -> str:
+        asked.append(1)
+        ready.wait(10)
+        return lastboot.CUT
+
+    monkeypatch.setattr("rigctl.adapters.host.last_boot", slow)
+    host = Host(tmp_path)
+    assert host.sample().last_boot == ""
+    assert host.sample().last_boot == ""
+    ready.set()
+    end = time.monotonic() + 10
+    while host.sample().last_boot != lastboot.CUT:
+        assert time.monotonic() < end
+        time.sleep(0.005)
+    assert asked == [1]
 
 
 def test_cache_that_can_be_given_back_is_not_in_use(tmp_path: Path) -> None:
