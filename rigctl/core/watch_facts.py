@@ -23,7 +23,7 @@ class WatchPolicy:
     """Silence of every counter for so many predicted chunks is a hang."""
     hung_least: float = 15.0
     """… but never a shorter one: kernels are compiled and collectors run."""
-    chunk_prior: float = 60.0
+    chunk_prior: float = 30.0
     """A chunk's length until this engine has been measured: generous, since busy is not dead."""
     measured_after: int = 3
     """Measurements that there must be before they are believed."""

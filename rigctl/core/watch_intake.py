@@ -90,10 +90,12 @@ def _chunk_ended(
     poll = now - before.sample.at if before.sample is not None else 0.0
     decode = watch.decode or 0.0
     spent, busy = seconds, _gain(before.busy, watch.busy)
-    if busy > 0 and abs(busy - seconds) <= 2 * poll and decode == stretch.decode_at_end:
+    alone = decode == (before.decode if stretch.decode_at_end is None else stretch.decode_at_end)
+    exact = busy > 0 and alone and abs(busy - seconds) <= 2 * poll
+    if exact:
         spent = busy  # the engine's own clock, to the microsecond, where nothing was decoded
     start = _place(watch, stretch, computed, hits, seconds + poll)
-    costs, block = _measured(watch, stretch, start, computed, spent)
+    costs, block = _measured(watch, stretch, start, computed, spent, exact)
     slow, per_answer = stretch.slow_chunks, stretch.per_answer
     if stretch.decode_at_end is not None and seconds > 0:
         slow, per_answer = _pace(watch, stretch, decode - stretch.decode_at_end, seconds)
@@ -129,21 +131,22 @@ def _place(watch: Watch, stretch: Stretch, computed: float, hits: float, at_most
 
 
 def _measured(
-    watch: Watch, stretch: Stretch, start: float, computed: float, seconds: float
+    watch: Watch, stretch: Stretch, start: float, computed: float, seconds: float, exact: bool
 ) -> tuple[ChunkCosts, tuple[float, float, float]]:
     """Count the chunk in; short ones are put together, since a poll sees their ends too late."""
     costs = watch.costs
     if watch.sample is not None and isinstance(watch.sample.chunk_tokens, Missing):
         costs = sized(costs, max(costs.tokens, computed))
     nothing = (0.0, 0.0, 0.0)
-    # The first chunk's beginning is only known to a poll, and a rest tells little of a chunk.
-    if stretch.last_end is None or seconds <= 0 or computed < costs.tokens / 2:
+    # A poll does not know when the first chunk began, and a rest tells little of a whole chunk.
+    known = exact or stretch.last_end is not None
+    if not known or seconds <= 0 or computed < costs.tokens / 2:
         return costs, nothing
     head, tokens, taken = stretch.block
     if tokens == 0 or start != head + tokens:
         head, tokens, taken = start, 0.0, 0.0
     tokens, taken = tokens + computed, taken + seconds
-    if taken < watch.policy.measure_least:
+    if taken < watch.policy.measure_least and not exact:
         return costs, (head, tokens, taken)
     return finished(costs, head, tokens, taken), nothing
 

@@ -62,11 +62,11 @@ GENERATION_ENDPOINTS = frozenset(
 _WANTED = frozenset(f"{name}{end}" for name in NAMES for end in ("", "_total"))
 _RANKS = ("tp_rank", "pp_rank", "dp_rank", "moe_ep_rank")
 _SAMPLE = re.compile(
-    r'[\w:]+[ \t]*(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\})?[ \t]+(\S+)'
+    r'[\w:]++[ \t]*+(?:\{((?:[^"}]++|"(?:[^"\\]++|\\.)*+")*+)\})?[ \t]*+(\S++)'
     r"(?:[ \t]+[-+.\deE]+)?[ \t]*(?:#.*)?$"
 )
 """Labels and value of one line; a timestamp and an exemplar may follow and are passed over."""
-_LABEL = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
+_LABEL = re.compile(r'(\w++)\s*+=\s*+"((?:[^"\\]++|\\.)*+)"')
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from rigctl.core.watch import (
 from rigctl.core.watch_facts import WatchPolicy
 
 CHUNK = 1000.0
-PATIENT = 3 * 60.0
+PATIENT = 3 * WatchPolicy().chunk_prior
 """Three chunks of the prior: the longest silence before anything was measured."""
 
 
