@@ -190,7 +190,8 @@ class GpuWorker:
         place, waited = process.place, now - self._asked_at
         if place == "init" or not (place or self._answered_once):
             if waited < self._patience.init:
-                return _starting(waited)
+                first = self._silent_since == self._asked_at
+                return _starting(waited) if first else self._silence(place)
         elif waited < self._limit(place):
             return self._silence(place)
         if _is_card(place):

@@ -37,6 +37,34 @@ async def test_a_slow_start_is_no_hang(rig: Rig) -> None:
     assert rig.gpus.pid == pid
 
 
+@pytest.mark.case("C57")
+async def test_a_start_after_a_hang_is_still_silence(rig: Rig) -> None:
+    """When the new worker hangs in nvmlInit too, the time without an answer goes on counting."""
+    await rig.answered()
+    pid = rig.gpus.pid
+    hang = {POWER: CallFault(hang=300.0), "nvmlInitWithFlags": CallFault(hang=300.0)}
+    rig.write(replace(rig.table, faults=hang))
+    sweep = await rig.until(lambda _sweep: rig.gpus.pid not in (pid, None))
+    rig.ahead += 12.0
+    sweep = await rig.gpus.sample()
+    assert sweep.error.startswith("NVML not answering for 0:1")
+
+
+@pytest.mark.case("C89")
+async def test_a_release_lets_a_running_sweep_finish(rig: Rig) -> None:
+    """The polite way first: a process killed inside the driver has frozen cards."""
+    await rig.answered()
+    await rig.replace_worker(tick=10.0, leave=10.0)
+    await rig.answered()
+    rig.write(replace(rig.table, call_seconds=0.002))
+    running = asyncio.ensure_future(rig.gpus.sample())
+    await asyncio.sleep(0.05)
+    await rig.gpus.release(600.0)
+    sweep = await running
+    assert sweep.answered
+    assert len(sweep.cards) == 8
+
+
 @pytest.mark.case("C81")
 async def test_nothing_is_spawned_for_a_sweep(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
