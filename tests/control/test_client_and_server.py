@@ -1,4 +1,4 @@
-"""Client and server over a real socket: streams, rights, slow readers, lost daemons."""
+"""Client and server over a real socket: questions, rights, mistakes, lost daemons."""
 
 from __future__ import annotations
 
@@ -7,88 +7,20 @@ import dataclasses
 import json
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rig_views import rig
+from served_rig import FREE, Loop, until
 
 from rigctl.control import wire
 from rigctl.control.address import SocketTakenError, connect
 from rigctl.control.client import LinkLost, RigError, SocketClient
-from rigctl.core.commands import Accepted, Answer, Command, FreeGroup, Refused, StopDaemon
-from rigctl.core.ids import GroupName, OperationId
-from rigctl.core.snapshot import JournalEntry, Snapshot
-from rigctl.daemon.mailbox import JOURNAL_QUEUE, Broadcast
+from rigctl.core.commands import Accepted, Answer, Command, Refused
+from rigctl.core.ids import OperationId
+from rigctl.core.snapshot import Snapshot
 from rigctl.daemon.server import ControlServer
-
-FREE = FreeGroup(GroupName("long"), "training")
-
-
-async def until(true: Callable[[], bool]) -> None:
-    """Wait until the condition holds; TimeoutError when it never does."""
-    async with asyncio.timeout(10):
-        while not true():  # noqa: ASYNC110 - the server tells no test when it is done
-            await asyncio.sleep(0.01)
-
-
-class Loop:
-    """The daemon's side as the server sees it; what it was asked is kept."""
-
-    def __init__(self, logs: Path) -> None:
-        self.version = "0.1.0"
-        self.epoch = "5f2a"
-        self.watchers: list[int] = []
-        self.broadcast = Broadcast(self.watchers.append)
-        self.asked: list[tuple[Command, int]] = []
-        self.entries: list[JournalEntry] = []
-        self.logs = logs
-
-    async def command(self, command: Command, uid: int) -> Answer:
-        self.asked.append((command, uid))
-        if isinstance(command, StopDaemon):
-            raise RuntimeError("a fault of ours")
-        return Accepted(OperationId(len(self.asked)), "drains first")
-
-    def journal(self, after: int, limit: int) -> Sequence[JournalEntry]:
-        return [entry for entry in self.entries if entry.seq > after][-limit:]
-
-    def history(self, seconds: float) -> Mapping[str, Any]:
-        return {"step": 2.0, "end": 1.0, "series": {"rig.watts": [412.0, None]}}
-
-    def log_path(self, group: str, previous: int) -> Path | None:
-        number = f".{previous}" if previous else ""
-        return self.logs / f"{group}{number}.log" if group == "long" else None
-
-    def publish(self, seq: int) -> None:
-        self.broadcast.publish(wire.encode_snapshot(dataclasses.replace(rig(), seq=seq)))
-
-    def note(self, seq: int) -> None:
-        entry = JournalEntry(seq, 1.0, "long", "stall", f"event {seq}")
-        self.entries.append(entry)
-        self.broadcast.note(entry)
-
-
-@pytest.fixture
-def loop(tmp_path: Path) -> Loop:
-    return Loop(tmp_path)
-
-
-@pytest.fixture
-async def server(loop: Loop, tmp_path: Path) -> AsyncIterator[ControlServer]:
-    made = ControlServer(
-        loop, tmp_path / "s", redact=lambda line: line.replace("sk-secret", "[key]")
-    )
-    await made.start()
-    yield made
-    await made.close()
-
-
-@pytest.fixture
-async def client(server: ControlServer, tmp_path: Path) -> AsyncIterator[SocketClient]:
-    async with SocketClient(tmp_path / "s") as made:
-        yield made
 
 
 async def test_hello_and_snapshot(client: SocketClient, loop: Loop) -> None:
@@ -114,80 +46,6 @@ async def test_a_snapshot_before_the_first_is_waited_for(client: SocketClient, l
     assert loop.broadcast.watchers == 0
 
 
-async def test_a_watcher_is_counted_while_it_looks(client: SocketClient, loop: Loop) -> None:
-    """The pollers hurry while somebody looks, and learn when nobody does any more."""
-    loop.publish(1)
-    stream = client.snapshots()
-    assert (await anext(stream)).seq == 1
-    loop.publish(2)
-    assert (await anext(stream)).seq == 2
-    assert loop.watchers == [1]
-    await stream.aclose()
-    await until(lambda: loop.broadcast.watchers == 0)
-    assert loop.watchers == [1, 0]
-
-
-async def test_a_reader_that_sticks_holds_up_nobody(
-    client: SocketClient, loop: Loop, tmp_path: Path
-) -> None:
-    """One client never reads: the other gets every snapshot; the stuck one then gets the newest."""
-    with connect(tmp_path / "s", 5.0) as stuck:
-        stuck.sendall(b'{"do": "watch"}\n')
-        await until(lambda: loop.broadcast.watchers == 1)
-        stream = client.snapshots()
-        for seq in range(1, 301):
-            loop.publish(seq)
-            assert (await anext(stream)).seq == seq
-        await stream.aclose()
-        seen = await asyncio.to_thread(read_until, stuck, 300)
-    # 300 snapshots are 4 MB. What had gone out before it stuck is old; the next is the newest.
-    assert seen == [*range(1, len(seen)), 300]
-    assert len(seen) <= STALE + 1
-
-
-STALE = 6
-"""Snapshots of 14 kB that one who does not read finds before the newest."""
-
-
-def read_until(link: socket.socket, seq: int) -> list[int]:
-    """The numbers of the snapshots that lie in a watcher's connection, up to this one."""
-    seen: list[int] = []
-    with link.makefile("rb") as lines:
-        while not seen or seen[-1] != seq:
-            seen.append(json.loads(lines.readline())["seq"])
-    return seen
-
-
-async def test_what_waits_for_room_is_not_yet_chosen(
-    server: ControlServer, loop: Loop, tmp_path: Path
-) -> None:
-    """While a client has no room no snapshot is set aside for it: the next one is the newest."""
-    with connect(tmp_path / "s", 5.0) as stuck:
-        stuck.sendall(b'{"do": "watch"}\n')
-        await until(lambda: loop.broadcast.watchers == 1)
-        (connection,) = server._connections
-        full_at = 0
-        for seq in range(1, 31):
-            loop.publish(seq)
-            await asyncio.sleep(0.002)
-            if not full_at and not connection._writable.is_set():
-                full_at = seq
-        seen = await asyncio.to_thread(read_until, stuck, 30)
-    assert seen == [*range(1, full_at + 1), 30]
-
-
-async def test_a_slow_client_gets_the_newest(client: SocketClient, loop: Loop) -> None:
-    """A panel that was busy for 5 snapshots draws the last one, not five."""
-    loop.publish(1)
-    stream = client.snapshots()
-    assert (await anext(stream)).seq == 1
-    for seq in range(2, 4):
-        loop.publish(seq)
-        await asyncio.sleep(0.02)  # each is on its way before the next
-    assert (await anext(stream)).seq == 3
-    await stream.aclose()
-
-
 async def test_the_owner_acts(client: SocketClient, loop: Loop) -> None:
     """A command arrives as it was sent, with the uid the kernel vouches for."""
     assert await client.send(FREE) == Accepted(OperationId(1), "drains first")
@@ -211,79 +69,6 @@ async def test_others_may_look_but_not_act(loop: Loop, tmp_path: Path) -> None:
         assert (await anext(stream)).read_only
         await stream.aclose()
     await server.close()
-
-
-async def test_journal_and_history(client: SocketClient, loop: Loop) -> None:
-    """A list ends; what follows goes on, in order and without doubles."""
-    for seq in range(1, 6):
-        loop.note(seq)
-    listed = [entry.seq async for entry in client.journal(1, limit=3, follow=False)]
-    assert listed == [3, 4, 5]
-    stream = client.journal(3)
-    assert [(await anext(stream)).seq for _ in range(2)] == [4, 5]
-    loop.note(6)
-    assert (await anext(stream)).say == "event 6"
-    await stream.aclose()
-    history = await client.history(900)
-    assert history["series"] == {"rig.watts": [412.0, None]}
-
-
-async def test_a_follower_that_sticks_is_told_what_it_missed(loop: Loop) -> None:
-    """The queue is bounded; the newest entries stay and the number of the lost is said first."""
-    queue = loop.broadcast.follow()
-    for seq in range(1, JOURNAL_QUEUE + 13):
-        loop.note(seq)
-    assert await queue.take() == 12
-    first = await queue.take()
-    assert isinstance(first, JournalEntry)
-    assert first.seq == 13
-    loop.broadcast.unfollow(queue)
-
-
-async def test_the_gap_reaches_the_client(client: SocketClient, loop: Loop) -> None:
-    """On the client's side a gap is an entry that says how many were missed."""
-    stream = client.journal(0)
-    waiting = asyncio.ensure_future(anext(stream))
-    await asyncio.sleep(0.05)
-    for seq in range(1, JOURNAL_QUEUE + 13):
-        loop.note(seq)
-    gap = await waiting
-    assert (gap.kind, gap.figures) == ("gap", {"missed": 12})
-    assert (await anext(stream)).seq == 13
-    await stream.aclose()
-
-
-async def test_a_log_is_shown_folded_and_without_secrets(client: SocketClient, loop: Loop) -> None:
-    """The last lines, floods folded, each through the redactor, a dead program's last word too."""
-    (loop.logs / "long.log").write_text("a\n" + "b\n" * 20_113 + "key sk-secret\nlast word")
-    shown = [line async for line in client.log("long", 20_115, False, 0)]
-    assert shown == ["a", "b", "  … and the same again x 20112", "key [key]", "last word"]
-    (loop.logs / "long.1.log").write_text("old\n")
-    assert [line async for line in client.log("long", 5, False, 1)] == ["old"]
-
-
-async def test_a_log_is_followed(client: SocketClient, loop: Loop) -> None:
-    """New lines come as they are written, half lines when they are whole."""
-    log = loop.logs / "long.log"
-    log.write_text("one\ntw")
-    stream = client.log("long", 10, True, 0)
-    assert await anext(stream) == "one"
-    with log.open("a") as file:
-        file.write("o\nthree\n")
-    assert [await anext(stream) for _ in range(2)] == ["two", "three"]
-    await stream.aclose()
-
-
-@pytest.mark.parametrize(
-    ("group", "previous", "code"), [("lang", 0, "no-group"), ("long", 3, "no-log")]
-)
-async def test_a_log_that_is_not_there_is_said(
-    client: SocketClient, group: str, previous: int, code: str
-) -> None:
-    """An unknown group and a run that never was are told apart."""
-    with pytest.raises(RigError) as caught:
-        await anext(client.log(group, 10, False, previous))
-    assert caught.value.code == code
 
 
 @pytest.mark.parametrize(
