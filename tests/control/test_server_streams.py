@@ -1,4 +1,4 @@
-"""Snapshots, journal and logs as streams: the newest wins, gaps are said, a slow one waits alone."""
+"""Snapshots, journal, logs as streams: the newest wins, gaps are said, a slow one waits alone."""
 
 from __future__ import annotations
 
