@@ -104,9 +104,21 @@ else
 fi"""
 
 
+FISH_GROUPS = """\
+function __rigctl_groups
+    set -l words (commandline -opc)
+    set -l home
+    if set -l at (contains -i -- --home $words)
+        set home --home $words[(math $at + 1)]
+    end
+    command $words[1] $home completion groups 2>/dev/null
+end"""
+
+
 def fish(verbs: Sequence[Described]) -> str:
     """For ~/.config/fish/completions/rigctl.fish."""
-    lines = ["# fish completion for rigctl and gpurig", "for program in rigctl gpurig"]
+    lines = ["# fish completion for rigctl and gpurig", FISH_GROUPS]
+    lines.append("for program in rigctl gpurig")
     start = "    complete -c $program"
     lines.append(f"{start} -f")
     lines.append(f"{start} -l home -x -a '(__fish_complete_directories)' -d 'folder of the rig'")
@@ -117,7 +129,7 @@ def fish(verbs: Sequence[Described]) -> str:
         if verb.choices:
             lines.append(f"{seen} -a {_quote(' '.join(verb.choices))}")
         if verb.groups:
-            lines.append(f"{seen} -a '(command $program completion groups 2>/dev/null)'")
+            lines.append(f"{seen} -a '(__rigctl_groups)'")
         lines.extend(
             f"{seen} -l {option.removeprefix('--')}{' -x' if value else ''} -d {_quote(text)}"
             for option, text, value in verb.options
