@@ -1,0 +1,123 @@
+"""The command line with the project's real daemon, started by it, and with the whole demo."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cli_rig import until
+
+RIG = """
+schema_version = 1
+[[group]]
+name = "long"
+cards = ["GPU-00040000-1111-2222-3333-444455556666"]
+port = 39999
+model = "m"
+engine = ["true"]
+"""
+
+
+@pytest.fixture
+def real_home(home: Path, rigctl) -> Iterator[Path]:
+    """A home with a rig.toml whose daemon, if one was started, is ended with the test."""
+    (home / "rig.toml").write_text(RIG)
+    yield home
+    done = rigctl("daemon", "stop", "--yes")
+    assert done.returncode in (0, 3), done.stderr
+
+
+@pytest.mark.case("C93")
+def test_an_act_starts_a_daemon_and_says_so_status_does_not(real_home, rigctl) -> None:
+    """`start` over SSH: a daemon, a word about it, once a word about logging out; status: none."""
+    ssh = {"SSH_CONNECTION": "10.0.0.2 50000 10.0.0.1 22"}
+    assert rigctl("status", env=ssh).returncode == 3
+    assert rigctl("logs", "long", env=ssh).returncode == 1
+    assert rigctl("journal", env=ssh).returncode == 0
+    assert rigctl("doctor", env=ssh).returncode in (1, 2)
+    assert not (real_home / "state" / "rigctl.sock").exists()
+    first = rigctl("start", "long", env=ssh)
+    assert "started the rig's daemon" in first.stderr
+    assert "enable-linger" in first.stderr
+    assert rigctl("status").returncode == 0
+    second = rigctl("start", "long", env=ssh)
+    assert "started the rig's daemon" not in second.stderr
+    assert "enable-linger" not in second.stderr
+    stopped = rigctl("daemon", "stop")
+    assert stopped.returncode == 0, stopped.stderr
+    assert rigctl("status").returncode == 3
+
+
+def test_a_daemon_that_cannot_start_gives_its_own_words(home, rigctl) -> None:
+    """A broken rig.toml: exit code 3, and the fault with file and line."""
+    (home / "rig.toml").write_text("[rig]\nnaem = 1\n")
+    done = rigctl("start", "long")
+    assert done.returncode == 3
+    assert "rig.toml:2" in done.stderr
+
+
+@pytest.fixture
+def demo(home: Path) -> Iterator[subprocess.Popen[str]]:
+    """`rigctl demo --no-panel`, fast, with nobody asking anything."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rigctl", "demo", "--no-panel", "--speed", "40", "--scene", "quiet"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    yield process
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+
+
+def test_the_demo_can_be_run_and_left(demo, home, rigctl) -> None:
+    """A second terminal looks in, frees, lends and reclaims; SIGTERM ends all that was started."""
+
+    def states() -> list[str]:
+        done = rigctl("status", "--json")
+        return (
+            [group["state"] for group in json.loads(done.stdout)["groups"]] if done.stdout else []
+        )
+
+    until(lambda: states() == ["ready", "ready"], "both engines", 60)
+    freed = rigctl("free", "long", "--yes", "--for", "1h")
+    assert freed.returncode == 0, freed.stderr
+    assert freed.stdout == "export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=4,5,6,7\n"
+    back = rigctl("reclaim", "long", "--wait")
+    assert back.returncode == 0, back.stderr
+    show = "import os; print(os.environ['CUDA_VISIBLE_DEVICES'], os.environ['RIGCTL_GROUP'])"
+    lent = rigctl(
+        "lend", "long", "--yes", "--", sys.executable, "-c", show + "; raise SystemExit(9)"
+    )
+    assert lent.returncode == 9, lent.stderr
+    assert lent.stdout == "4,5,6,7 long\n"
+    until(lambda: states() == ["ready", "ready"], "the engine after the lend", 60)
+    kinds = [json.loads(line)["kind"] for line in rigctl("journal", "--json").stdout.splitlines()]
+    assert kinds.count("freed") == 2, kinds
+    pids = [group["pid"] for group in json.loads(rigctl("status", "--json").stdout)["groups"]]
+    began = time.monotonic()
+    demo.send_signal(signal.SIGTERM)
+    demo.wait(60)
+    until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), "the engines' end", 60)
+    until(lambda: rigctl("status").returncode == 3, "the daemon's end", 60)
+    assert time.monotonic() - began < 120
+
+
+def test_scenes_are_listed_and_unknown_ones_refused(rigctl) -> None:
+    """`--scene list` says what there is; a wrong name is usage."""
+    listed = rigctl("demo", "--scene", "list")
+    assert listed.returncode == 0
+    for scene in ("quiet", "team", "wall", "collapse"):
+        assert scene in listed.stdout
+    assert rigctl("demo", "--scene", "nope").returncode == 2
+    assert rigctl("demo", "--speed", "0").returncode == 2
