@@ -80,12 +80,12 @@ class Rig:
     def chunk(self, seconds: float, decoded: float = 0.0) -> list[WatchFact]:
         """One chunk is read; its end is seen at a poll, decoding is seen one second before."""
         facts: list[WatchFact] = []
-        for _ in range(int(seconds) - 1):
+        for _ in range(int(seconds) - 2):
             facts += self.look()
+        facts += self.look(decode_tokens=self.number("decode_tokens") + decoded)
         facts += self.look(
             prefill_tokens=self.number("prefill_tokens") + CHUNK,
             waiting_tokens=max(0.0, self.number("waiting_tokens") - CHUNK),
-            decode_tokens=self.number("decode_tokens") + decoded,
         )
         return facts
 
@@ -235,13 +235,28 @@ def test_frozen_counters_with_answers_are_a_hang() -> None:
     while rig.state != "hung":
         rig.look()
         assert rig.now - silent_from < PATIENT + 5
-    (hung,) = [fact for fact in rig.facts if isinstance(fact, HungSeen)]
+    (hung,) = rig.facts  # and no stall: nothing that anybody waits for is moving
+    assert isinstance(hung, HungSeen)
     assert hung.silent >= 3 * hung.expected
     shown = flow(rig.watch, rig.now)
     assert shown.say.startswith("no progress for ")
     assert "expected a chunk after" in shown.say
     assert not rig.look(5)
     assert flow(rig.watch, rig.now).since > shown.since
+
+
+def test_a_chunk_behind_a_long_cached_prefix_may_take_its_time() -> None:
+    """The place of a prompt's first chunk is unknown until it ends: the farthest one is allowed."""
+    rig = Rig()
+    rig.look(active=1.0, waiting_tokens=12 * CHUNK)
+    for index in range(12):
+        rig.chunk(6 + index)
+    rig.look(active=0.0)
+    rig.look(active=1.0, waiting_tokens=2 * CHUNK)
+    rig.look(60)
+    assert rig.state == "prefilling"
+    rig.look(300)
+    assert rig.state == "hung"
 
 
 def test_hung_ends_with_any_progress() -> None:
