@@ -21,7 +21,7 @@ from rigctl.sim.cardfile import CardTable, rtx_3090s
 POWER = "nvmlDeviceGetPowerUsage"
 
 QUICK = Patience(
-    tick=0.15, answer=0.5, init=20.0, leave=0.4, probation=30.0, hardened=60.0, stuck_init=1.0
+    tick=0.15, answer=0.8, init=20.0, leave=0.4, probation=30.0, hardened=60.0, stuck_init=1.0
 )
 
 

@@ -38,6 +38,7 @@ async def test_a_sweep_comes_through_the_process(rig: Rig) -> None:
 
 async def test_one_worker_serves_many_sweeps(rig: Rig) -> None:
     """The process that answered first answers last, also when asked by several at once."""
+    await rig.replace_worker(tick=20.0, answer=20.0)
     await rig.answered()
     pid = rig.gpus.pid
     sweeps = await asyncio.gather(*(rig.gpus.sample() for _ in range(4)))
@@ -121,6 +122,7 @@ async def test_a_worker_stuck_in_the_kernel_is_left_alone(rig: Rig, frozen: Any)
 @pytest.mark.case("C11")
 async def test_a_crash_in_the_library_costs_one_answer(rig: Rig) -> None:
     """SIGSEGV on card 3: one stale sweep with a note, then seven live cards and a lost one."""
+    await rig.replace_worker(tick=20.0, answer=20.0)
     await rig.answered()
     rig.card(3, faults={POWER: CallFault(crash=True)})
     sweep = await rig.gpus.sample()

@@ -25,8 +25,8 @@ __all__ = ["rig"]
 @pytest.mark.case("C81")
 async def test_a_slow_start_is_no_hang(rig: Rig) -> None:
     """nvmlInit of seconds is told as a start, with the remedy, and the worker is left to it."""
-    rig.write(replace(rig.table, init_seconds=1.5))
-    await rig.replace_worker(answer=0.2)
+    rig.write(replace(rig.table, init_seconds=2.0))
+    await rig.replace_worker(answer=1.5)
     sweep = await rig.gpus.sample()
     assert sweep.error.startswith("NVML is starting: 0:00 so far")
     pid = rig.gpus.pid
