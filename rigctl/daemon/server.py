@@ -15,6 +15,7 @@ from rigctl.control import wire
 from rigctl.control.address import listen, peer_uid
 from rigctl.core.commands import Answer, Command, Refused
 from rigctl.core.snapshot import JournalEntry
+from rigctl.daemon.acceptor import Acceptor
 from rigctl.daemon.log_stream import log_lines
 from rigctl.daemon.mailbox import Broadcast
 
@@ -81,33 +82,29 @@ class ControlServer:
         self._group = group
         self._allowed = frozenset({os.getuid(), 0} if allowed is None else allowed)
         self._connections: set[_Connection] = set()
-        self._server: asyncio.Server | None = None
+        self._acceptor: Acceptor | None = None
         self._inode: int | None = None
+        self._closing = False
 
     async def start(self) -> None:
         """Bind and serve. SocketTaken when another daemon answers there."""
-        bound = listen(self._path, self._group)
+        self._acceptor = Acceptor(listen(self._path, self._group), lambda: _Connection(self))
         self._inode = os.lstat(self._path).st_ino
-        loop = asyncio.get_running_loop()
-        try:
-            self._server = await loop.create_unix_server(lambda: _Connection(self), sock=bound)
-        except BaseException:
-            bound.close()
-            raise
 
     async def close(self) -> None:
         """Stop listening, let answers that are out reach those who read, drop the rest."""
-        if self._server is not None:
-            self._server.close()
+        self._closing = True
+        if self._acceptor is not None:
+            await self._acceptor.close()
         with contextlib.suppress(FileNotFoundError):
             if os.lstat(self._path).st_ino == self._inode:  # not a successor's
                 os.unlink(self._path)
-        open_now = list(self._connections)
         # The answer to `stop-daemon` itself may be on its way just now.
         for _ in range(50):
-            if not any(connection.answering for connection in open_now):
+            if not any(connection.answering for connection in self._connections):
                 break
             await asyncio.sleep(0.01)
+        open_now = list(self._connections)
         for connection in open_now:
             connection.finish()
         for _ in range(20):
@@ -120,6 +117,11 @@ class ControlServer:
 
     def may_act(self, uid: int) -> bool:
         return uid in self._allowed
+
+    @property
+    def closing(self) -> bool:
+        """Whether it has begun to end: who comes now is let go, and finds the next daemon."""
+        return self._closing
 
     def enter(self, connection: _Connection) -> bool:
         """Take a connection in; False when its user has too many."""
@@ -166,6 +168,9 @@ class _Connection(asyncio.Protocol):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
         self._read_only = not self._server.may_act(self.uid)
         transport.set_write_buffer_limits(high=0)
+        if self._server.closing:
+            transport.abort()
+            return
         if not self._server.enter(self):
             transport.write(wire.error("too many clients; close some panels", "busy"))
             transport.close()

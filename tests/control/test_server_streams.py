@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import resource
 import socket
 from pathlib import Path
 
@@ -161,3 +163,53 @@ async def test_a_log_that_is_not_there_is_said(
     with pytest.raises(RigError) as caught:
         await anext(client.log(group, 10, False, previous))
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize("turns", range(5))
+async def test_a_client_that_comes_while_the_daemon_ends_is_not_left_hanging(
+    loop: Loop, tmp_path: Path, turns: int
+) -> None:
+    """Accepted or not yet, at whatever turn of the loop: its connection ends with the daemon."""
+    server = ControlServer(loop, tmp_path / "s")
+    await server.start()
+    with connect(tmp_path / "s", 5.0) as late:
+        late.sendall(b'{"do": "watch"}\n')
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await server.close()
+        # The loop has nothing left to do here: what is open now would stay open for ever.
+        late.settimeout(0.0)
+        try:
+            assert late.recv(1) == b""
+        except ConnectionResetError:
+            pass
+    assert loop.broadcast.watchers == 0
+
+
+def lowest_free() -> int:
+    """The number the next opened file would get."""
+    number = os.open(os.devnull, os.O_RDONLY)
+    os.close(number)
+    return number
+
+
+async def test_out_of_files_the_client_waits_and_the_loop_does_not_spin(
+    client: SocketClient,
+    server: ControlServer,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """No descriptor left to take a client in: it is taken in when there is one again."""
+    monkeypatch.setattr("rigctl.daemon.acceptor.AGAIN", 0.05)
+    asked = asyncio.ensure_future(client.hello())
+    await asyncio.sleep(0)  # it is connected now, and not yet taken in
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free(), hard))
+    try:
+        await asyncio.sleep(0.12)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert (await asked)["epoch"] == "5f2a"
+    said = [record.message for record in caplog.records]
+    assert 1 <= len(said) <= 4
+    assert all("too many open files" in line for line in said)
