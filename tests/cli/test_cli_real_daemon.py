@@ -83,13 +83,13 @@ def demo(home: Path) -> Iterator[subprocess.Popen[str]]:
 def test_the_demo_can_be_run_and_left(demo, home, rigctl) -> None:
     """A second terminal looks in, frees, lends and reclaims; SIGTERM ends all that was started."""
 
-    def states() -> list[str]:
+    def running() -> list[str]:
         done = rigctl("status", "--json")
         return (
             [group["state"] for group in json.loads(done.stdout)["groups"]] if done.stdout else []
         )
 
-    until(lambda: states() == ["ready", "ready"], "both engines", 60)
+    until(lambda: running() == ["ready", "ready"], "both engines", 60)
     freed = rigctl("free", "long", "--yes", "--for", "1h")
     assert freed.returncode == 0, freed.stderr
     assert freed.stdout == "export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=4,5,6,7\n"
@@ -101,10 +101,15 @@ def test_the_demo_can_be_run_and_left(demo, home, rigctl) -> None:
     )
     assert lent.returncode == 9, lent.stderr
     assert lent.stdout == "4,5,6,7 long\n"
-    until(lambda: states() == ["ready", "ready"], "the engine after the lend", 60)
+    until(lambda: running() == ["ready", "ready"], "the engine after the lend", 60)
     kinds = [json.loads(line)["kind"] for line in rigctl("journal", "--json").stdout.splitlines()]
     assert kinds.count("freed") == 2, kinds
     pids = [group["pid"] for group in json.loads(rigctl("status", "--json").stdout)["groups"]]
+    probed = json.loads(rigctl("doctor", "--probe", "--json").stdout)["findings"]
+    answers = [each["say"] for each in probed if each["id"] == "probe-answer"]
+    assert ["standard answers" in answers[0], "long answers" in answers[1]] == [True, True], answers
+    states = {each["severity"] for each in probed if each["id"] == "probe-states"}
+    assert states == {"ok"}, probed
     began = time.monotonic()
     demo.send_signal(signal.SIGTERM)
     demo.wait(60)

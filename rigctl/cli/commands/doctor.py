@@ -13,6 +13,7 @@ from rigctl.cli.paint import Paint, colours_on, width
 from rigctl.cli.render import wrap
 from rigctl.cli.words import plain, speaks_utf8
 from rigctl.core.doctor import FAILURE, OK, SKIPPED, WARNING, Finding, examine, exit_code
+from rigctl.core.probe import probe
 
 SIGNS = {OK: "ok", SKIPPED: "--", WARNING: "! ", FAILURE: "!!"}
 TONES = {OK: "good", SKIPPED: "dim", WARNING: "warning", FAILURE: "bad"}
@@ -28,12 +29,22 @@ def add(subparsers: argparse._SubParsersAction[Any]) -> None:
         epilog="exit code 0 clean, 1 warnings, 2 failures",
     )
     parser.add_argument("--json", action="store_true", help="findings with stable ids")
+    parser.add_argument(
+        "--probe",
+        action="store_true",
+        help="also ask the running engines about drafting, state slots and think budget",
+    )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the findings; 0, 1 or 2."""
     findings = examine(gather(args.home))
+    if args.probe:
+        from rigctl.cli.probe_engines import engines
+
+        for engine in engines(args.home):
+            findings += probe(engine)
     if args.json:
         print(
             json.dumps(
@@ -53,9 +64,9 @@ def _print(findings: tuple[Finding, ...]) -> None:
     paint, columns, utf8 = Paint(colours_on()), width(), speaks_utf8(sys.stdout)
     for finding in findings:
         sign = paint(SIGNS[finding.severity], TONES[finding.severity])
-        lines = wrap(finding.say, max(20, columns - 20))
+        lines = wrap(finding.say, max(20, columns - 22))
         if finding.fix:
-            lines += wrap(f"fix: {finding.fix}", max(20, columns - 20), "     ")
+            lines += wrap(f"fix: {finding.fix}", max(20, columns - 22), "     ")
         for place, line in enumerate(lines):
-            head = f"{sign} {finding.id:<16}" if place == 0 else " " * 19
+            head = f"{sign} {finding.id:<18}" if place == 0 else " " * 21
             print(plain(f"{head} {line}", utf8))
