@@ -88,7 +88,8 @@ def prefill_rate(history: History, now: float, window: float, next_chunk: float)
         if not counted:
             within = chunk.at > now - max(window, 1.5 * next_chunk)
         else:
-            follows = chunk.at >= counted[-1].at - counted[-1].seconds
+            # Polls see the ends late by up to their interval, the lengths may be exact.
+            follows = chunk.at >= counted[-1].at - counted[-1].seconds - window / 2
             within = chunk.at > now - window or (follows and taken < window)
         if not within:
             break

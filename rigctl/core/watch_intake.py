@@ -99,7 +99,7 @@ def _chunk_ended(
     slow, per_answer = stretch.slow_chunks, stretch.per_answer
     if stretch.decode_at_end is not None and seconds > 0:
         slow, per_answer = _pace(watch, stretch, decode - stretch.decode_at_end, seconds)
-    history = rate.add_chunk(watch.history, rate.Chunk(now, computed, seconds))
+    history = rate.add_chunk(watch.history, rate.Chunk(now, computed, spent))
     last_of_prompt = computed < costs.tokens
     stretch = replace(
         stretch,
