@@ -18,7 +18,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,27 +41,37 @@ def _start_ticks(pid: int) -> int | None:
 
 
 class _Peer:
-    """A process on the line, held by a pidfd taken while it was connected."""
+    """A process on the line, held by pidfds: its own from when it came, and its children's."""
 
     def __init__(self, pid: int, writer: asyncio.StreamWriter) -> None:
         self.pid = pid
         self.writer = writer
         self.ours = False
         """Whether it is part of the simulation, to be ended with it."""
-        try:
-            self.fd = os.pidfd_open(pid)
-        except OSError:
-            self.fd = -1
+        self._fds: dict[int, int] = {}
+        self._take(pid)
+
+    def _take(self, pid: int) -> None:
+        with contextlib.suppress(OSError):
+            self._fds[pid] = os.pidfd_open(pid)
+
+    def adopt(self, pids: Iterable[int]) -> None:
+        """Its children, which may be stopped before they come to the line themselves."""
+        for pid in pids:
+            found = proc.stat(pid) if pid not in self._fds else None
+            if found is not None and found.parent == self.pid:
+                self._take(pid)
 
     def end(self) -> None:
-        if self.fd >= 0 and self.ours:
-            with contextlib.suppress(OSError):
-                signal.pidfd_send_signal(self.fd, signal.SIGKILL)
+        if self.ours:
+            for fd in self._fds.values():
+                with contextlib.suppress(OSError):
+                    signal.pidfd_send_signal(fd, signal.SIGKILL)
 
     def close(self) -> None:
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
+        for fd in self._fds.values():
+            os.close(fd)
+        self._fds.clear()
         self.writer.close()
 
 
@@ -148,6 +158,7 @@ class World:
                 int(row["bytes"]),
             )
             self._cards.report(tenant)
+            peer.adopt(tenant.schedulers)
             self._moved.set()
         elif do == "lose":
             for pid in self._cards.lose(int(row["card"]), int(row.get("code", 15))):

@@ -1,0 +1,192 @@
+"""World, engines and their end, through real processes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from rigctl.sim import cardfile
+from rigctl.sim.demo import FIRST_LINE, DemoError, DemoRig
+from rigctl.sim.lifeline import gone
+from rigctl.sim.scenes import SCENES
+
+HOLDER = """
+import subprocess, sys, tomllib, time
+from rigctl.sim.demo import DemoRig
+rig = DemoRig(speed=20.0, load_seconds=20.0)
+paths = rig.prepare()
+rig.start_world()
+group = tomllib.loads(paths.places.config.read_text())["group"][1]
+import os
+env = {**os.environ, **group["env"], "CUDA_VISIBLE_DEVICES": "4,5,6,7"}
+flags = ["--model-path", group["model"], "--tp-size", "4", "--port", str(paths.ports[1])]
+engine = subprocess.Popen([*group["engine"], *flags], env=env, start_new_session=True,
+                          stdout=subprocess.DEVNULL)
+print(paths.home, paths.world, engine.pid, flush=True)
+time.sleep(100)
+"""
+
+
+def wait_for(what: Callable[[], object], say: str, seconds: float = 30.0) -> None:
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, f"not within {seconds} s: {say}"
+        time.sleep(0.05)
+
+
+def living(session: int) -> list[int]:
+    """Pids of that session that are no zombies."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+                if int(fields[3]) == session and fields[0] not in "ZX":
+                    found.append(int(entry.name))
+    return found
+
+
+@pytest.fixture
+def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[DemoRig]:
+    """A demo rig with its world, in a home of its own."""
+    monkeypatch.delenv("RIGCTL_HOME", raising=False)
+    it = DemoRig(speed=20.0, load_seconds=20.0)
+    it.prepare()
+    it.start_world()
+    yield it
+    it.stop()
+
+
+def start_engine(rig: DemoRig, group: int, **env: str) -> subprocess.Popen[bytes]:
+    """One of the demo's engines, started as a daemon would."""
+    table = tomllib.loads(rig.paths.places.config.read_text())["group"][group]
+    cards = ",".join(str(4 * group + n) for n in range(4))
+    flags = ["--model-path", table["model"], "--tp-size", "4", "--port", str(table["port"])]
+    log = Path(rig.paths.home) / "engine.log"
+    with log.open("wb") as output:
+        engine = subprocess.Popen(
+            [*table["engine"], *flags, "--max-total-tokens", "1000"],
+            env={**os.environ, **table["env"], "CUDA_VISIBLE_DEVICES": cards, **env},
+            stdout=output,
+            start_new_session=True,
+        )
+    wait_for(lambda: b"fired up" in log.read_bytes(), "a ready engine")
+    return engine
+
+
+def held(rig: DemoRig) -> list[int]:
+    """GiB held on each card."""
+    table = cardfile.read(Path(rig.paths.cardfile))
+    return [sum(h.used_bytes for h in card.processes) >> 30 for card in table.cards]
+
+
+def test_cards_follow_an_engine(rig: DemoRig) -> None:
+    """Its four cards get processes, memory and watts; after a kill they are let go."""
+    engine = start_engine(rig, 1)
+    wait_for(lambda: held(rig)[4:] == [22] * 4, "memory of a loaded engine")
+    assert held(rig)[:4] == [0] * 4
+    table = cardfile.read(Path(rig.paths.cardfile))
+    pids = {card.processes[0].pid for card in table.cards[4:]}
+    assert pids < set(living(engine.pid))
+    assert len(pids) == 4
+    engine.kill()
+    engine.wait()
+    wait_for(lambda: held(rig) == [0] * 8, "cards let go")
+
+
+def test_a_lost_card_takes_its_engine_along(rig: DemoRig) -> None:
+    """The card answers with the error, its engine dies, the neighbours stay in the table."""
+    engine = start_engine(rig, 0)
+    say = json.dumps({"do": "lose", "card": 1, "code": 15}).encode() + b"\n"
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(rig.paths.world)
+        line.sendall(say)
+        wait_for(lambda: cardfile.read(Path(rig.paths.cardfile)).cards[1].lost, "a lost card")
+    assert engine.wait(30) == -signal.SIGKILL
+    assert [c.lost for c in cardfile.read(Path(rig.paths.cardfile)).cards] == [0, 15] + [0] * 6
+
+
+@pytest.mark.case("C01")
+def test_a_leftover_outlives_its_session(rig: DemoRig) -> None:
+    """One scheduler leaves the session: killing all of it leaves that one on its card."""
+    engine = start_engine(rig, 1, SIM_LEFTOVER="1")
+    wait_for(lambda: held(rig)[4:] == [22] * 4, "a loaded engine")
+    wait_for(lambda: len(living(engine.pid)) == 5, "one process gone its own way")
+    for pid in living(engine.pid):
+        os.kill(pid, signal.SIGKILL)
+    engine.wait()
+    wait_for(lambda: sorted(held(rig)) == [0] * 7 + [22], "one card still held")
+    time.sleep(1.5)
+    assert held(rig)[6] == 22
+
+
+def test_everything_ends_with_a_demo_killed_by_9(monkeypatch: pytest.MonkeyPatch) -> None:
+    """kill -9 of whoever holds the rig: world, engine, its children and the folder are gone."""
+    monkeypatch.delenv("RIGCTL_HOME", raising=False)
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER], stdout=subprocess.PIPE)
+    assert holder.stdout is not None
+    home, world, pid = holder.stdout.readline().decode().split()
+    engine = int(pid)
+    cards = Path(home) / "cards.json"
+    wait_for(lambda: cardfile.read(cards).cards[7].processes, "a loading engine")
+    assert len(living(engine)) == 6
+    os.kill(living(engine)[-1], signal.SIGSTOP)  # even one that cannot run its own end
+    holder.kill()
+    holder.wait()
+    holder.stdout.close()
+    wait_for(lambda: not living(engine), "the engine's end")
+    wait_for(lambda: not os.path.exists(world), "the world's end")
+    wait_for(lambda: not os.path.exists(home), "the folder's end")
+
+
+async def test_the_lifeline_returns_when_the_world_is_gone(rig: DemoRig) -> None:
+    """What the daemon waits on; a world that was never there counts as gone."""
+    import asyncio
+
+    task = asyncio.create_task(gone(rig.paths.world))
+    await asyncio.sleep(0.3)
+    assert not task.done()
+    rig.stop()
+    await asyncio.wait_for(task, 10)
+    await asyncio.wait_for(gone(rig.paths.world), 5)
+
+
+def test_an_owners_rig_is_not_overwritten(tmp_path: Path) -> None:
+    """A RIGCTL_HOME with somebody's own rig.toml is refused; a demo's own is used again."""
+    (tmp_path / "rig.toml").write_text("# mine\n")
+    with pytest.raises(DemoError, match="not a demo's"):
+        DemoRig(environ={"RIGCTL_HOME": str(tmp_path)}).prepare()
+    (tmp_path / "rig.toml").write_text(FIRST_LINE)
+    paths = DemoRig(environ={"RIGCTL_HOME": str(tmp_path)}).prepare()
+    assert paths.home == str(tmp_path)
+    assert not (tmp_path / ".made-by-rigctl-demo").exists()
+    with pytest.raises(DemoError, match="shorter"):
+        DemoRig(home=str(tmp_path / ("x" * 100))).prepare()
+
+
+def test_the_demo_config_is_a_valid_one(tmp_path: Path) -> None:
+    """What the demo writes is read back by the project's own loader."""
+    from rigctl.config.load import load
+
+    paths = DemoRig(home=str(tmp_path)).prepare()
+    config = load(paths.places.config)
+    assert [group.name for group in config.groups] == ["standard", "long"]
+    assert config.free_group == "long"
+
+
+def test_every_scene_is_there() -> None:
+    """The scenes that the command line offers, each with a line to say."""
+    names = {"quiet", "team", "wall", "collapse", "crash", "lost-card", "leftover"}
+    assert set(SCENES) == names
+    assert all(scene.say for scene in SCENES.values())
