@@ -32,9 +32,7 @@ from rigctl.core.redact import redact
 
 __all__ = ["LogFact", "parse", "parse_lines", "redact"]
 
-_PREFIX = re.compile(
-    r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?(?P<ranks>(?: (?:ATTN_)?[A-Z]{2,}\d+)*)\] "
-)
+_PREFIX = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?(?P<ranks>(?: [A-Z_]+\d+)*)\] ")
 _RANK = re.compile(r"([A-Z]+)(\d+)")
 _BATCH = re.compile(r"(Prefill|Decode) batch(?: \[\d+\])?[.,:]? *")
 _PAIR = re.compile(r"([^,:]+): ([^,]*)")

@@ -129,10 +129,15 @@ def test_interleaved_lines_give_both_facts_and_no_cut_number() -> None:
 
 
 @pytest.mark.case("C66")
-@pytest.mark.parametrize("ranks", ["TP1", "DP1 TP0", "TP0 EP3", "PP1 TP0"])
+@pytest.mark.parametrize(
+    "ranks", ["TP1", "DP1 TP0", "TP0 EP3", "PP1 TP0", "MOE_DP1 TP0", "ATTN_CP2 TP0"]
+)
 def test_other_ranks_are_not_counted_twice(ranks: str) -> None:
     """A batch is told by rank 0 alone, whoever else prints it."""
-    assert parse(f"[2026-07-04 04:31:24 {ranks}] Prefill batch, #new-token: 4096") is None
+    line = f"[2026-07-04 04:31:24 {ranks}] Prefill batch, #new-token: 4096"
+    assert parse(line) is None
+    zeros = "".join("0" if each.isdigit() else each for each in ranks)
+    assert parse(line.replace(ranks, zeros)) == Prefilled(new_tokens=4096)
 
 
 @pytest.mark.parametrize(
