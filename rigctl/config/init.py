@@ -132,8 +132,6 @@ def write_new(path: Path, drafts: Sequence[DraftGroup]) -> tuple[Path, ...]:
         for name, key in draft.keys.items()
     }
     text = render(drafts, {name: file.name for name, (file, _) in keys.items()})
-    if path.exists() or path.is_symlink():
-        raise _taken(path)
     written: list[Path] = []
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

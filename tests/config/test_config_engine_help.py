@@ -14,7 +14,9 @@ from rigctl.config.engine_help import ask_engine, flags_in_help, unknown_flags
 from rigctl.config.schema import ConfigError
 
 OLD_ENGINE = """\
-import argparse
+import argparse, os, sys
+if os.environ.get("CUDA_VISIBLE_DEVICES") != "":
+    sys.exit("asking for help must not touch the cards of an engine at work")
 parser = argparse.ArgumentParser()
 for flag in ("--model-path", "--host", "--port", "--mem-fraction-static"):
     parser.add_argument(flag)

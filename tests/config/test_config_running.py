@@ -32,6 +32,10 @@ YARN = (
     ' "rope_type": "yarn", "rope_theta": 10000000, "partial_rotary_factor": 0.25, "factor": 2.0,'
     ' "original_max_position_embeddings": 262144}}}'
 )
+YARN_AND_MORE = (
+    '{"rope_scaling": {"rope_type": "yarn", "factor": 2.0, '
+    '"original_max_position_embeddings": 100}, "x": 1}'
+)
 ALWAYS = [
     "--enable-metrics",
     "--enable-cache-report",
@@ -64,6 +68,10 @@ LINES: dict[str, tuple[list[str], dict[str, str]]] = {
     "another override": (
         ["--model", "m", "--json-model-override-args", '{"x": 1}', "--context-length", "9"],
         {"SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN": "1", "NCCL_DEBUG": "INFO"},
+    ),
+    "yarn and more": (
+        ["--model", "m", "--context-length", "150", "--json-model-override-args", YARN_AND_MORE],
+        {"SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN": "1"},
     ),
     "draft": (
         [
@@ -237,7 +245,7 @@ def test_a_real_process_is_found(tmp_path: Path, process: subprocess.Popen[bytes
     deadline = time.monotonic() + 10
     found: list[RunningServer] = []
     while time.monotonic() < deadline and not (found and len(found[0].pids) == 2):
-        found = [one for one in find_servers() if process.pid in one.pids]
+        found = [one for one in find_servers() if "31234" in one.argv]
         time.sleep(0.02)
     (one,) = found
     assert one.pid == process.pid
