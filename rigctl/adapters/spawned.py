@@ -7,10 +7,10 @@ import os
 from rigctl.adapters import proc
 
 
-def find_by_group(name: str) -> int | None:
-    """The oldest session leader of our own uid that was spawned for this group.
+def find_by_group(tag: str, name: str) -> int | None:
+    """The oldest session leader of our own uid that this home spawned for this group.
 
-    Tokens read `EPOCH.GROUP.TIME`; children inherit them, so leaders alone are looked at.
+    Tokens read `HOME.GROUP.…`; children inherit them, so leaders alone are looked at.
     """
     own = os.getuid()
     leaders = [
@@ -19,8 +19,7 @@ def find_by_group(name: str) -> int | None:
         if line.living and line.session == line.pid and proc.owner(line.pid) == own
     ]
     for line in sorted(leaders, key=lambda each: each.start_ticks):
-        parts = _token(line.pid).split(".", 1)
-        if len(parts) == 2 and parts[1].startswith(f"{name}."):
+        if _token(line.pid).startswith(f"{tag}.{name}."):
             return line.pid
     return None
 

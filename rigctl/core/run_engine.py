@@ -88,7 +88,7 @@ def _entered(
     after = group.engine.state
     match after:
         case Spawning():
-            token = f"{state.epoch}.{name}.{now:.3f}"
+            token = f"{state.spec.tag}.{name}.{state.epoch}.{now:.3f}"
             group = replace(group, token=token, last_exit="")
             return replace(state, last_spawn=(name, now)), group, ()
         case Loading():

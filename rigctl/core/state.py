@@ -118,6 +118,8 @@ class RigSpec:
     phases: PhasePolicy
     simulated: bool
     home: str
+    tag: str
+    """Names this home in spawn tokens: another rig of the same user is not ours."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,7 @@ def rebuild(
     group: GroupState, launcher: ProcessLauncher, logs: EngineLogs, state: RigState, now: Mono
 ) -> GroupState:
     """No readable state: engines of ours are known by their token, and only looked at."""
-    pid = find_by_group(group.spec.name)
+    pid = find_by_group(state.spec.tag, group.spec.name)
     found = None if pid is None else proc.identity(pid)
     if found is None or not launcher.adopt(replace(found, argv_hash="")):
         return group

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,6 +50,7 @@ class Book:
             phases=PhasePolicy(),
             simulated=simulated,
             home=str(self.home.state),
+            tag=hashlib.sha256(os.fsencode(self.home.state)).hexdigest()[:12],
         )
 
     def spec(self, group: GroupConfig, present: Sequence[CardSample]) -> GroupSpec:

@@ -68,9 +68,13 @@ class EngineLogs:
         return self._facts.get(name, StaticFacts())
 
     def last_words(self, name: GroupName) -> tuple[str, ...]:
-        """The log's last lines, redacted."""
-        found = last_lines(self._files.path(name), LAST_LINES)
-        return tuple(redact(line) for line in found.lines)
+        """The log's last lines, redacted, the unfinished one included; none where it is gone."""
+        try:
+            found = last_lines(self._files.path(name), LAST_LINES)
+        except OSError:
+            return ()
+        lines = (*found.lines, found.rest) if found.rest else found.lines
+        return tuple(redact(line) for line in lines)
 
     def path(self, name: str, previous: int = 0) -> Path:
         """The log of a run: 0 the present one, 1 the one before."""

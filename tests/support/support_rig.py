@@ -78,6 +78,7 @@ def rig_state(*specs: GroupSpec) -> RigState:
         phases=PhasePolicy(),
         simulated=True,
         home="/tmp/rig",
+        tag="tag",
     )
     groups = tuple(fresh_group(each, Mono(0.0)) for each in found)
     return RigState(spec, groups, "epoch", wall=Wall(1_000_000.0))
