@@ -82,9 +82,10 @@ class Engine:
         return answer
 
     def abort(self, rid: str, *, everything: bool = False) -> None:
-        """Abort by prefix of the id, as SGLang does; takes effect between batches."""
+        """Abort between batches. An id that is not known does nothing; a known one takes along
+        every id that begins with it, as in SGLang."""
         for key, answer in self.answers.items():
-            if everything or (rid and key.startswith(rid)):
+            if everything or (rid in self.answers and key.startswith(rid)):
                 self.drop(answer.request)
 
     def drop(self, request: Request) -> None:
