@@ -43,6 +43,11 @@ class Rig:
     env: dict[str, str]
     """For programs that shall find this rig."""
 
+    @classmethod
+    def at(cls, home: Path) -> Rig:
+        """The rig of that home."""
+        return cls(home, {**os.environ, "RIGCTL_HOME": str(home)})
+
     def ask(self, question: Mapping[str, Any], seconds: float = 10.0) -> dict[str, Any]:
         """One question on a connection of its own, one line as the answer."""
         with self.connect() as line:
@@ -112,18 +117,17 @@ class Watcher:
 def demo(folder: Path, *options: str) -> Iterator[Rig]:
     """`rigctl demo --no-panel` with both engines ready; everything it started ends with it."""
     folder.mkdir(parents=True, exist_ok=True)
-    env = {**os.environ, "RIGCTL_HOME": str(folder)}
+    rig = Rig.at(folder)
     log = folder / "demo.log"
     with log.open("ab") as output:
         process = subprocess.Popen(
             [*command(), "demo", "--no-panel", *options],
-            env=env,
+            env=rig.env,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    rig = Rig(folder, env)
     try:
         _await_ready(rig, process, log)
         yield rig

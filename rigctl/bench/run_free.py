@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ def measure(what: Row, rig: Rig, group: str, release: float, peer: Supervisor) -
     """
     (view,) = (g for g in rig.snapshot()["groups"] if g["name"] == group)
     engine = _session(view["pid"])
+    holders = _holders(rig, view["cards"])
     watcher = Watcher(rig)
     asked = time.monotonic()
     try:
@@ -34,7 +36,7 @@ def measure(what: Row, rig: Rig, group: str, release: float, peer: Supervisor) -
         if "accepted" not in answer:
             raise RigError(f"free was refused: {answer}")
         number = answer["accepted"]["operation"]
-        gone, told, operation = _follow(watcher, engine, number)
+        gone, freed, told, operation = _follow(watcher, engine, holders, number)
     finally:
         watcher.close()
     if operation["state"] != "done":
@@ -43,7 +45,8 @@ def measure(what: Row, rig: Rig, group: str, release: float, peer: Supervisor) -
     drain = figures.get("drain_seconds", 0.0)
     noticed = drain + figures["engine_exit_seconds"] + figures["release_seconds"]
     before_signal = max(0.0, figures["total_seconds"] - noticed)
-    after_free = max(0.0, told - gone - release)
+    free_at = max(gone, freed + release)
+    after_free = max(0.0, told - free_at)
     total = told - asked
     began = time.monotonic()
     peer.run("stop", "standard")
@@ -54,8 +57,8 @@ def measure(what: Row, rig: Rig, group: str, release: float, peer: Supervisor) -
             Figure("own share", before_signal + after_free, "s"),
             Figure("total", total, "s"),
             Figure("drain", drain, "s"),
-            Figure("engine's exit", max(0.0, total - drain - before_signal - (told - gone)), "s"),
-            Figure("memory release", release, "s"),
+            Figure("engine's exit", max(0.0, gone - asked - drain - before_signal), "s"),
+            Figure("memory release", free_at - gone, "s"),
         ),
         (Figure("supervisorctl stop", stopped, "s"),),
         note=operation["say"],
@@ -63,20 +66,33 @@ def measure(what: Row, rig: Rig, group: str, release: float, peer: Supervisor) -
     )
 
 
-def _follow(watcher: Watcher, engine: set[int], number: int) -> tuple[float, float, dict[str, Any]]:
-    """When the last engine process was gone, when a client was told the end, and that end."""
-    gone = 0.0
+def _follow(
+    watcher: Watcher, engine: set[int], holders: set[int], number: int
+) -> tuple[float, float, float, dict[str, Any]]:
+    """When the engine was gone, when its last holder of memory was, when a client was told, what.
+
+    Holders end before the engine's main process does, and their cards count from there.
+    """
+    gone = freed = 0.0
     deadline = time.monotonic() + LIMIT
     while time.monotonic() < deadline:
         watcher.take()
         if not gone and not any(map(_lives, engine)):
             gone = time.monotonic()
+        if not freed and not any(map(_lives, holders)):
+            freed = time.monotonic()
         for operation in watcher.newest.get("operations", ()):
             if operation["id"] == number and operation["state"] != "running":
                 told = time.monotonic()
-                return gone or told, told, operation
+                return gone or told, freed or told, told, operation
         time.sleep(0.005)
     raise RigError(f"operation {number} did not end within {LIMIT:.0f} s")
+
+
+def _holders(rig: Rig, cards: Sequence[str]) -> set[int]:
+    """The processes that hold memory on those cards."""
+    shown = [card for card in rig.snapshot()["cards"] if card["uuid"] in cards]
+    return {process["pid"] for card in shown for process in card["processes"]}
 
 
 def _session(leader: int) -> set[int]:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rigctl.bench import cost
 from rigctl.bench.peers import Nvitop
 from rigctl.bench.plan import Figure, Result, Row, row
 from rigctl.bench.rig import Rig, Watcher, command
-from rigctl.bench.terminal import attached
+from rigctl.bench.terminal import Attached, TmuxError, attached
 
 SETTLE = 6.0
 """Seconds before counting: the first frames, and nvitop's first look at the processes."""
+
+STILL = 8.0
+"""Seconds without a change on the screen that count as nothing changing."""
+
+STILL_WITHIN = 150.0
+"""Seconds for an idle rig's temperatures and plots to settle."""
+
+_CLOCK = re.compile(r"\b\d\d:\d\d\b|\d+[dhms]\b")
+"""Times of day and lengths of time go on while nothing changes."""
 
 STARTS = 5
 """First frames measured; odd, so that the median is one of them."""
@@ -22,12 +32,12 @@ STARTS = 5
 
 def busy(rig: Rig, peer: Nvitop, folder: Path, seconds: float) -> Result:
     """Everything changes once a second: CPU, bytes through the tmux client, nvitop beside it."""
-    return _side_by_side(row("panel-busy"), rig, peer, folder, seconds)
+    return _side_by_side(row("panel-busy"), rig, peer, folder, seconds, still=False)
 
 
 def idle(rig: Rig, peer: Nvitop, folder: Path, seconds: float) -> Result:
-    """Nothing on the rig changes."""
-    return _side_by_side(row("panel-idle"), rig, peer, folder, seconds)
+    """Nothing changes: an idle rig, once its cards have settled and the screen stands still."""
+    return _side_by_side(row("panel-idle"), rig, peer, folder, seconds, still=True)
 
 
 def _words(rig: Rig) -> tuple[str, ...]:
@@ -35,7 +45,23 @@ def _words(rig: Rig) -> tuple[str, ...]:
     return tuple(group["name"] for group in rig.snapshot()["groups"])
 
 
-def _side_by_side(what: Row, rig: Rig, peer: Nvitop, folder: Path, seconds: float) -> Result:
+def _await_stillness(panel: Attached, follow: Callable[[], None]) -> None:
+    """Wait until the screen has shown the same for a while; TmuxError when it never does."""
+    since, before = time.monotonic(), ""
+    deadline = since + STILL_WITHIN
+    while time.monotonic() - since < STILL:
+        follow()
+        time.sleep(0.2)
+        shown = _CLOCK.sub("", panel.screen())
+        if shown != before:
+            since, before = time.monotonic(), shown
+        if time.monotonic() > deadline:
+            raise TmuxError(f"the screen of an idle rig still changes after {STILL_WITHIN:.0f} s")
+
+
+def _side_by_side(
+    what: Row, rig: Rig, peer: Nvitop, folder: Path, seconds: float, *, still: bool
+) -> Result:
     watcher = Watcher(rig)
     shown = 0
 
@@ -57,6 +83,8 @@ def _side_by_side(what: Row, rig: Rig, peer: Nvitop, folder: Path, seconds: floa
             panel.await_text(_words(rig), 20)
             other.await_text(("NVITOP",), 20)
             cost.measure((panel.pid,), SETTLE, follow)
+            if still:
+                _await_stillness(panel, follow)
             bytes_before, peer_bytes = panel.received, other.received
             peer_before, began = cost.cpu_seconds(other.pid), time.monotonic()
             used = cost.measure((panel.pid,), seconds, follow)

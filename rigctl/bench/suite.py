@@ -10,7 +10,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from subprocess import CalledProcessError
 
-from rigctl.bench import peers, run_daemon, run_free, run_panel, run_status
+from rigctl.bench import peers, run_daemon, run_free, run_memory, run_panel, run_status
+from rigctl.bench.churn import churn
 from rigctl.bench.plan import ROWS, Result, row
 from rigctl.bench.rig import Rig, RigError, command, demo
 from rigctl.bench.terminal import TmuxError
@@ -81,7 +82,10 @@ def _daemon(ground: Ground) -> Result:
 
 def _panel_busy(ground: Ground) -> Result:
     peer = ground.nvitop()
-    return run_panel.busy(ground.rig(*TEAM), peer, ground.folder / "busy", ground.seconds)
+    base = ground.rig(*TEAM).snapshot()
+    ground.spend()
+    with churn(base, ground.folder / "restless", 1.0) as (rig, _):
+        return run_panel.busy(rig, peer, ground.folder / "busy", ground.seconds)
 
 
 def _panel_idle(ground: Ground) -> Result:
@@ -101,6 +105,12 @@ def _free(ground: Ground) -> Result:
         ground.spend()
 
 
+def _memory(ground: Ground) -> Result:
+    peer = ground.nvitop()
+    ground.spend()
+    return run_memory.measure(peer, ground.folder)
+
+
 MEASURERS: Mapping[str, Callable[[Ground], Result]] = {
     "status": _status,
     "daemon": _daemon,
@@ -108,6 +118,7 @@ MEASURERS: Mapping[str, Callable[[Ground], Result]] = {
     "first-frame": _first_frame,
     "free": _free,
     "panel-busy": _panel_busy,
+    "memory": _memory,
 }
 """By row, in the order that starts the fewest rigs."""
 
