@@ -1,0 +1,1 @@
+"""The world, one file each: how, never whether."""

@@ -1,0 +1,1 @@
+"""The command line: verbs, what they print, and their exit codes."""

@@ -1,0 +1,1 @@
+"""A rig made of numbers: world, cards, engines that speak HTTP, agents, scenes."""

@@ -1,0 +1,1 @@
+"""The panel: sees snapshots and a client, never the machinery."""

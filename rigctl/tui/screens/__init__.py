@@ -1,0 +1,1 @@
+"""What fills the whole terminal, one file a screen."""

@@ -1,0 +1,1 @@
+"""Parts of a screen: each is given its slice of the snapshot and draws it."""
