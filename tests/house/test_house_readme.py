@@ -76,8 +76,10 @@ def test_every_file_named_in_the_readme_is_there() -> None:
     assert not missing
 
 
-def test_the_test_command_can_be_taken_out() -> None:
-    """`.ci/run` runs the block after the mark as it stands; it is there once, and runs pytest."""
-    blocks = re.findall(r"^<!-- tests -->\n```sh\n(.*?)\n```$", README, re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 1
-    assert "pytest" in blocks[0]
+@pytest.mark.parametrize(("mark", "word"), [("demo", "rigctl demo"), ("tests", "pytest")])
+def test_the_two_commands_can_be_taken_out(mark: str, word: str) -> None:
+    """`.ci/run` runs the marked blocks as they stand: each is there once and needs pip alone."""
+    pattern = rf"^<!-- {mark} -->\n```sh\n(.*?)\n```$"
+    (block,) = re.findall(pattern, README, re.DOTALL | re.MULTILINE)
+    assert word in block
+    assert block.startswith("python3 -m venv .venv && .venv/bin/pip install")
