@@ -85,7 +85,7 @@ class Answering:
 
     def _usage(self, wish: Wish, answer: Answer) -> replies.Json:
         request = answer.request
-        cached = request.cached if self._cache_report and request.cached else None
+        cached = request.cached if self._cache_report else None
         thought = min(request.thoughts, request.output)
         return replies.usage(wish.prompt.tokens, request.output, cached, thought)
 
@@ -133,7 +133,12 @@ class Answering:
             "prompt_tokens": wish.prompt.tokens,
             "completion_tokens": request.output,
             "cached_tokens": request.cached,
-            **replies.WEIGHTS,
+            "cached_tokens_details": None,
+            "reasoning_tokens": min(request.thoughts, request.output),
+            "num_retractions": 0,
+            "dp_rank": None,
+            "e2e_latency": (time.monotonic() - request.arrived) * self._settings.speed,
+            **replies.metadata(request.output),
         }
 
     async def _stream(self, exchange: Exchange, wish: Wish, answer: Answer) -> None:

@@ -94,6 +94,7 @@ def with_config_file(argv: Sequence[str]) -> list[str]:
 def parse(argv: Sequence[str]) -> Args:
     """The flags with the defaults SGLang would resolve on this rig. SystemExit 2 as argparse."""
     args = vars(parser().parse_args(with_config_file(argv)))
+    args.pop("config", None)
     if args.get("tokenizer_path") is None:
         args["tokenizer_path"] = args["model_path"]
     if args.get("served_model_name") is None:

@@ -60,6 +60,17 @@ def model_info(identity: Identity) -> Json:
         "has_audio_understanding": False,
         "model_type": "qwen3",
         "architectures": [identity.architecture],
+        "embedding": {
+            "family": "none",
+            "task": "none",
+            "enabled": False,
+            "matryoshka_dimensions": [],
+            "cache": {
+                "kv_cache_disabled": False,
+                "radix_cache_disabled": bool(args.get("disable_radix_cache")),
+                "chunked_prefill_disabled": args["chunked_prefill_size"] < 0,
+            },
+        },
     }
 
 
