@@ -127,6 +127,14 @@ async def test_environment_proxies_do_not_catch_loopback(
     await client.close()
 
 
+async def test_head_has_no_body(serve: Serve, client: HttpClient) -> None:
+    """The length is told, the body does not come, and nobody waits for it."""
+    port = await serve(echo)
+    answer = await client.request("HEAD", "127.0.0.1", port, "/")
+    assert (answer.status, answer.body) == (200, b"")
+    assert answer.header(b"content-length") == b"7"
+
+
 async def test_streams_arrive_as_they_are_written(serve: Serve, client: HttpClient) -> None:
     """Each written part is readable before the next is made: nothing is held back."""
     turn = asyncio.Event()

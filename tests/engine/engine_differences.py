@@ -26,6 +26,7 @@ BY_DESIGN = (
         "`/v1/responses`, `/v1/messages`, Ollama paths, embeddings, LoRA, weights and PD "
         "disaggregation are not served (404)."
     ),
+    "`/v1/loads` ignores `include` and `format=prometheus`.",
     "Answers are words of a fixed list; tools and grammars are accepted and ignored.",
 )
 """Differences that a comparison of runs does not see."""

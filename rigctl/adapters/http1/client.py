@@ -273,6 +273,8 @@ class HttpClient:
                 raise
             assert isinstance(event, ResponseHead)
             stream.head = event
+            if method == "HEAD":
+                stream.close()  # its length is that of a body which does not come
             return stream
 
     def _take(self, key: tuple[str, int]) -> _Link | None:

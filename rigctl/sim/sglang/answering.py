@@ -95,10 +95,7 @@ class Answering:
         thought = "".join(part.thought for part in parts).rstrip(" ") or None
         finish = parts[-1].finish
         request = answer.request
-        if finish == "abort":
-            body: Any = replies.failure("Abort request", 400)
-            await exchange.respond(400, replies.dump(body), [JSON])
-            return
+        body: dict[str, Any]
         if wish.path == "/generate":
             body = {
                 "text": text,
@@ -144,10 +141,6 @@ class Answering:
     async def _stream(self, exchange: Exchange, wish: Wish, answer: Answer) -> None:
         pieces = say(answer)
         first = await anext(pieces)
-        if first.finish == "abort" and not first.output:
-            body = replies.failure("Abort request", 400)
-            await exchange.respond(400, replies.dump(body), [JSON])
-            return
         await exchange.start(200, [STREAM])
         if wish.path == "/v1/chat/completions":
             delta = {"reasoning_content": None, "role": "assistant", "content": ""}
@@ -179,10 +172,7 @@ class Answering:
             delta = {"reasoning_content": None, key: text}
             row: dict[str, Any] = {"delta": delta} if chat else {"text": text}
             await exchange.write(self._frame(wish, [_choice(row, None)]))
-        if piece.finish == "abort":
-            error = replies.failure("Abort request", 400)
-            await exchange.write(b"data: " + replies.dump({"error": error}) + b"\n\n")
-        elif piece.finish:
+        if piece.finish:
             row = {"delta": {"reasoning_content": None}} if chat else {"text": ""}
             await exchange.write(self._frame(wish, [_choice(row, piece.finish)]))
 

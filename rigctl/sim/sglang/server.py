@@ -307,6 +307,11 @@ class Face:
         except RefusedError as wrong:
             await self._json(exchange, replies.failure(str(wrong)), 400)
             return
+        most = self._identity.args.get("max_queued_requests")
+        if most is not None and len(self._engine.batcher.waiting) >= most:
+            body = replies.failure("The request queue is full.", 503, "ServiceUnavailable")
+            await self._json(exchange, body, 503)
+            return
         await self._answering.serve(exchange, wish)
 
 
