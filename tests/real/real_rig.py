@@ -273,16 +273,20 @@ def real_rig(installed: Installed, sleep: bool = True) -> Iterator[RealRig]:
         rig.close()
 
 
-def cpu_share(pid: int, seconds: float) -> float:
-    """Share of one core that a process uses over a while, from /proc."""
+def cpu_wanted(pid: int, seconds: float) -> float:
+    """Share of one core that a process's main thread ran or stood in line for.
 
-    def used() -> float:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    A spinning thread wants a whole core however busy the machine is; what it gets says more about
+    its neighbours.
+    """
 
-    before, began = used(), time.monotonic()
+    def so_far() -> int:
+        running, waiting, _ = Path(f"/proc/{pid}/schedstat").read_text().split()
+        return int(running) + int(waiting)
+
+    before, began = so_far(), time.monotonic_ns()
     time.sleep(seconds)
-    return (used() - before) / (time.monotonic() - began)
+    return (so_far() - before) / (time.monotonic_ns() - began)
 
 
 def number(reading: object) -> float:

@@ -10,7 +10,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from real_rig import DAEMON, GROUPS, RealRig, cpu_share, metric, number, scheduler_of, session_of
+from real_rig import DAEMON, GROUPS, RealRig, cpu_wanted, metric, number, scheduler_of, session_of
 from stream_client import Asker, Stream
 
 pytestmark = [pytest.mark.sglang, pytest.mark.timeout(900)]
@@ -120,7 +120,7 @@ def test_a_killed_launcher_leaves_no_process_behind(rig: RealRig) -> None:
 @pytest.mark.case("C65")
 def test_a_killed_daemon_costs_no_token(rig: RealRig) -> None:
     """kill -9 of the daemon: the stream goes on, the next daemon adopts both engines."""
-    before = {name: rig.group(name)["pid"] for name in GROUPS}
+    before = {name: rig.group(name) for name in GROUPS}
     streaming = Stream(rig.ports["standard"], "standard", 1200)
     streaming.await_pieces(50)
     rig.kill_daemon()
@@ -132,9 +132,9 @@ def test_a_killed_daemon_costs_no_token(rig: RealRig) -> None:
     streaming.complete()
     for name in GROUPS:
         group = rig.group(name)
-        assert group["pid"] == before[name]
+        assert group["pid"] == before[name]["pid"]
         assert group["adopted"]
-        assert group["crashes"] == 0
+        assert group["crashes"] == before[name]["crashes"]
 
 
 def test_a_second_daemon_refuses(rig: RealRig) -> None:
@@ -153,16 +153,15 @@ def test_sleep_on_idle_is_seen_in_the_schedulers_cpu(rig: RealRig) -> None:
     """The toggle restarts the engine, and an idle scheduler goes from a spinning core to none."""
     rig.rigctl("sleep", "long", "off", "--yes", "--wait")
     rig.wait_for(lambda: rig.state("long") == "ready", 300, "long to be ready")
-    spinning = cpu_share(scheduler_of(rig.group("long")["pid"]), 5)
+    spinning = cpu_wanted(scheduler_of(rig.group("long")["pid"]), 5)
     view = rig.group("long")
     assert (view["sleep"]["wanted"], view["sleep"]["running"]) == (False, False)
     rig.rigctl("sleep", "long", "on", "--yes", "--wait")
     rig.wait_for(lambda: rig.state("long") == "ready", 300, "long to be ready")
     rig.wait_for(
-        lambda: cpu_share(scheduler_of(rig.group("long")["pid"]), 2) < 0.02, 60, "warm-up to end"
+        lambda: cpu_wanted(scheduler_of(rig.group("long")["pid"]), 2) < 0.02, 60, "warm-up to end"
     )
-    sleeping = cpu_share(scheduler_of(rig.group("long")["pid"]), 5)
+    sleeping = cpu_wanted(scheduler_of(rig.group("long")["pid"]), 5)
     assert "--sleep-on-idle" in Path(f"/proc/{rig.group('long')['pid']}/cmdline").read_text()
-    # A spinning process takes what the machine gives it; on busy cores that is not a whole one.
-    assert spinning > 0.4
+    assert spinning > 0.9
     assert sleeping < 0.03
