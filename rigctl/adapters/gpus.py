@@ -245,7 +245,12 @@ class GpuWorker:
         now = self._clock()
         if sweep.error:
             self._replace_hopeless(now)
-            return replace(self._last, answered=False, error=sweep.error)
+            return replace(
+                self._last,
+                answered=False,
+                error=sweep.error,
+                reboot_needed=sweep.reboot_needed,
+            )
         self._failing_since = None
         cards = tuple(self._named(card, now) for card in sweep.cards)
         for card in cards:

@@ -55,6 +55,7 @@ class NvmlReader:
         self._failures = 0
         self._retry_at = float("-inf")
         self._error = ""
+        self._reboot_needed = False
         self._pcie_turn = 0
 
     def sample(self, cheap: bool = False, skip: frozenset[str] = frozenset()) -> GpuSweep:
@@ -85,6 +86,7 @@ class NvmlReader:
             library=self._library,
             error="" if cards else self._error or "NVML shows no card",
             took=ended - begun,
+            reboot_needed=not cards and self._reboot_needed,
         )
 
     def set_power_limit(self, card: CardId, watts: float) -> str:
@@ -163,7 +165,8 @@ class NvmlReader:
 
     def _explain(self, problem: Any) -> str:
         code = problem.value if isinstance(problem, pynvml.NVMLError) else 0
-        if code == pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH:
+        self._reboot_needed = code == pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH
+        if self._reboot_needed:
             module, library = self._versions()
             return (
                 f"NVML unavailable: kernel module {module or 'unknown'}, "

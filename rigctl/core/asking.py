@@ -64,11 +64,11 @@ def cannot_end(state: RigState, group: GroupState, asked: CommandAsked) -> tuple
             f"started. End it yourself, then `rigctl start {name}`"
         )
         return say, "foreign"
-    error = "" if state.sweep is None else state.sweep.error
+    sweep = state.sweep
     force = getattr(asked.command, "force", False)
-    if "mismatch" in error.lower() and not force and group.process is not None:
+    if sweep is not None and sweep.reboot_needed and not force and group.process is not None:
         say = (
-            f"{error}: a stopped server will not come back before a reboot; "
+            f"{sweep.error}: a stopped server will not come back before a reboot; "
             "add --force to stop it all the same"
         )
         return say, "needs-confirmation"

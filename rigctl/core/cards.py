@@ -77,5 +77,7 @@ class GpuSweep:
     """Why there are no cards at all: init failed, version mismatch (C16), worker hung (C57)."""
     took: float = 0.0
     """Seconds the sweep needed."""
+    reboot_needed: bool = False
+    """Driver and library do not match: what stops now does not come back before a reboot (C16)."""
     answered: bool = True
     """False when the worker did not answer and these cards are the last ones known."""

@@ -115,8 +115,8 @@ def _exited(state: RigState, group: GroupState, fact: EngineExited, now: Mono) -
 
 def _driver_broken(state: RigState) -> str:
     """A driver mismatch: what stops now does not come back before a reboot (C16)."""
-    error = "" if state.sweep is None else state.sweep.error
-    return error if "mismatch" in error.lower() else ""
+    sweep = state.sweep
+    return sweep.error if sweep is not None and sweep.reboot_needed else ""
 
 
 def _watched(state: RigState, group: GroupState, fact: EngineWatched, now: Mono) -> Fed:

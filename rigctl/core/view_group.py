@@ -217,6 +217,8 @@ def _lease(state: RigState, group: GroupState) -> Lease | None:
         if card.uuid not in group.spec.cards or isinstance(card.processes, Missing):
             continue
         for process in card.processes:
+            if process.pid in group.mine:
+                continue  # the engine's own, on its way out
             if worker is None or process.pid == worker:
                 worker, command = process.pid, process.name
     held_bytes: Total = total(parts)

@@ -105,7 +105,7 @@ def test_a_driver_mismatch_blocks_stops_until_insisted_on() -> None:
     """What stops now does not come back before a reboot: said, and only `force` goes on."""
     rig = Rig()
     process = rig.start("long")
-    rig.nvml_error = "Driver/library version mismatch: kernel module 520.56.06, library 525.85.12"
+    rig.nvml_error = "kernel module 520.56.06, library 525.85.12 - reboot needed"
     rig.sweep()
     refusal = rig.refused(StopGroup(LONG))
     assert refusal.code == "needs-confirmation"

@@ -6,21 +6,20 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 import tomllib
 import urllib.request
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import tomli_w
 
 from rigctl.adapters import proc
-from rigctl.sim import cardfile
 from rigctl.sim.demo import FIRST_LINE, DemoRig
 
 PATIENCE = 40.0
@@ -159,11 +158,22 @@ class Rig:
         assert done.returncode == 0, done.stderr
         return int(self.until(name, "ready")["pid"])
 
-    def cards(self, change: Callable[[int, cardfile.CardState], cardfile.CardState]) -> None:
-        """Change the card file under the world's hands."""
-        table = cardfile.read(self.paths.cardfile)
-        changed = tuple(change(index, card) for index, card in enumerate(table.cards))
-        cardfile.write(self.paths.cardfile, replace(table, cards=changed))
+    def tell_world(self, **row: Any) -> None:
+        """A mishap, told as the scenes tell it."""
+        with socket.socket(socket.AF_UNIX) as line:
+            line.connect(self.paths.world)
+            line.sendall(json.dumps(row).encode() + b"\n")
+
+    @contextlib.contextmanager
+    def frozen_world(self) -> Iterator[None]:
+        """The world writes no card file meanwhile, so that the test may."""
+        world = self.demo._world
+        assert world is not None
+        world.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            world.send_signal(signal.SIGCONT)
 
     def state_file(self) -> dict[str, Any]:
         loaded: dict[str, Any] = json.loads(self.paths.places.state_file.read_text())

@@ -167,7 +167,13 @@ class Rig:
     def sweep(self, answered: bool = True) -> None:
         """NVML is read."""
         samples = tuple(self._sample(index, card) for index, card in sorted(self.cards.items()))
-        sweep = GpuSweep(Mono(self.now), samples, error=self.nvml_error, answered=answered)
+        sweep = GpuSweep(
+            Mono(self.now),
+            samples,
+            error=self.nvml_error,
+            reboot_needed="reboot needed" in self.nvml_error,
+            answered=answered,
+        )
         self.feed(CardsSampled(sweep, Moment("2026-11-29", self.now, self.now, "boot")))
 
     @staticmethod
