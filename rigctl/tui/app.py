@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from textual import events
 from textual.app import App
 from textual.binding import Binding
 from textual.command import Provider
+from textual.filter import NoColor
 from textual.screen import Screen
 
 from rigctl.core.snapshot import Snapshot
@@ -25,10 +25,9 @@ from rigctl.tui.screens.overview import OverviewScreen
 from rigctl.tui.state import Asked, PanelState, Said
 from rigctl.tui.widgets.card_rows import SPARK
 from rigctl.tui.widgets.card_table import CardTable
+from rigctl.tui.widgets.cover import too_small
 from rigctl.tui.widgets.group_panel import GroupPanel
 
-LEAST = (60, 20)
-"""Cells below which the panel says that the window is too small."""
 SILENT_SECONDS = 30.0
 """Without any word for that long the daemon counts as lost, though the connection stands."""
 SAID_SECONDS = 8.0
@@ -65,6 +64,9 @@ class Panel(App[int], inherit_bindings=False):
         self.glyphs = glyphs
         if glyphs.ascii:
             self._filters.append(AsciiFilter())
+        if self.no_color:
+            # Textual turns colours into greys; the wish was for none at all (C97).
+            self._filters.append(NoColor())
         self.keys = Keys(dict(keys or {}))
         for action in ACTIONS:
             if self.keys.of(action.id):
@@ -158,17 +160,6 @@ class Panel(App[int], inherit_bindings=False):
         """A click on a card."""
         self.set_state(replace(self.state, card=message.card))
 
-    def on_resize(self, event: events.Resize) -> None:
-        """Cover everything while the window is too small, uncover when it is not."""
-        from rigctl.tui.screens.asking import TooSmallScreen
-
-        small = event.size.width < LEAST[0] or event.size.height < LEAST[1]
-        covered = isinstance(self.screen, TooSmallScreen)
-        if small and not covered:
-            self.push_screen(TooSmallScreen())
-        elif covered and not small:
-            self.pop_screen()
-
     def on_screen_resume(self) -> None:
         """A screen that was below takes what came meanwhile."""
         self.set_state(self.state)
@@ -195,6 +186,8 @@ class Panel(App[int], inherit_bindings=False):
         """Do an action of the registry, or say why it cannot be done now."""
         action = BY_ID[name]
         why = action.unavailable(self.state)
+        if too_small(self.size) and name != "quit":
+            return
         if why:
             self.say(why, "warn")
         elif action.command is not None:

@@ -44,6 +44,9 @@ def _prepare(environ: dict[str, str] | os._Environ[str]) -> None:
     """What Textual reads from the environment when it is imported."""
     if environ.get("NO_COLOR") == "":
         del environ["NO_COLOR"]  # Empty means not set, by the standard; Textual only looks for it.
+    for name in ("COLUMNS", "LINES"):
+        # Exported by some shells and by readline: taken for the window's size, for ever (C96).
+        environ.pop(name, None)
     environ.setdefault("TEXTUAL_ANIMATIONS", "none")
     environ.setdefault("TEXTUAL_FPS", "20")
 

@@ -23,12 +23,12 @@ class LiveRig(SampleRig):
         super().__init__(samples.moving(0) if moving else samples.ALL[scene]())
         self._scene = scene
         self._tasks: list[asyncio.Task[None]] = []
-        self.crash = False
 
     def client(self) -> SampleClient:
         """The first one starts the scene."""
-        if not self._tasks and self._scene in {"moving", "still"}:
-            self._tasks.append(asyncio.get_running_loop().create_task(self._play()))
+        if not self._tasks:
+            play = self._play() if self._scene in {"moving", "still"} else self._beat()
+            self._tasks.append(asyncio.get_running_loop().create_task(play))
         return super().client()
 
     def carry_out(self, command: Command) -> commands.Answer:
@@ -40,6 +40,12 @@ class LiveRig(SampleRig):
     async def _end(self) -> None:
         await asyncio.sleep(1.0)
         self.finish("done", "4 of 4 cards free, 94.9 GiB")
+
+    async def _beat(self) -> None:
+        """A daemon speaks up also when nothing is new."""
+        while True:
+            await asyncio.sleep(5.0)
+            self.show(self.snapshot)
 
     async def _play(self) -> None:
         step = 0

@@ -1,4 +1,4 @@
-"""From a key to a command: asked once with numbers, answered yes only on purpose, shown honestly."""
+"""From a key to a command: asked once with numbers, answered yes only on purpose."""
 
 from __future__ import annotations
 

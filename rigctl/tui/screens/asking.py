@@ -12,6 +12,7 @@ from textual.widgets import Input
 
 from rigctl.tui.glyphs import Glyphs
 from rigctl.tui.paint import Line, boxed, wrapped
+from rigctl.tui.widgets.cover import Cover, too_small
 from rigctl.tui.widgets.lines import Lines
 
 ARM_SECONDS = 0.4
@@ -44,6 +45,7 @@ class ConfirmScreen(ModalScreen[bool], inherit_bindings=False):
     def compose(self) -> ComposeResult:
         """One framed text."""
         yield Lines("question")
+        yield Cover("cover")
 
     def on_mount(self) -> None:
         """Arm after a quiet moment."""
@@ -51,8 +53,9 @@ class ConfirmScreen(ModalScreen[bool], inherit_bindings=False):
         self.set_timer(ARM_SECONDS, self._arm)
         self.redraw()
 
-    def on_resize(self) -> None:
-        """Other width, other rows."""
+    def on_resize(self, event: events.Resize) -> None:
+        """Other width, other rows; a question that cannot be read cannot be answered."""
+        self.set_class(too_small(event.size), "-small")
         self.redraw()
 
     def redraw(self) -> None:
@@ -94,7 +97,7 @@ class ConfirmScreen(ModalScreen[bool], inherit_bindings=False):
         quiet = now - self._quiet_since >= ARM_SECONDS
         self._quiet_since = now
         if event.key == self._key:
-            if self._armed and quiet:
+            if self._armed and quiet and not too_small(self.size):
                 self.dismiss(True)
             return
         if event.key in _NO:
@@ -161,19 +164,3 @@ class NumberScreen(ModalScreen[float | None], inherit_bindings=False):
         if event.key == "escape":
             event.stop()
             self.dismiss(None)
-
-
-class TooSmallScreen(ModalScreen[None], inherit_bindings=False):
-    """Covers everything while the window cannot hold it."""
-
-    def compose(self) -> ComposeResult:
-        """One sentence."""
-        from textual.widgets import Static
-
-        yield Static("window too small (need 60x20)", id="too-small")
-
-    async def on_key(self, event: events.Key) -> None:
-        """Only leaving works here."""
-        event.stop()
-        if event.key in {"q", "ctrl+c"}:
-            await self.app.run_action("act('quit')")

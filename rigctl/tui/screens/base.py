@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.screen import Screen
 from textual.widget import Widget
 
 from rigctl.tui.actions import Keys
 from rigctl.tui.state import PanelState
+from rigctl.tui.widgets.cover import Cover, too_small
 from rigctl.tui.widgets.header import Header
 from rigctl.tui.widgets.keybar import KeyBar
 from rigctl.tui.widgets.lines import RoleStyles
@@ -33,6 +35,7 @@ class RigScreen(Screen[None], inherit_bindings=False):
         yield Header("header")
         yield from self.middle()
         yield KeyBar(self.keys, self.own)
+        yield Cover("cover")
 
     def middle(self) -> list[Widget]:
         """The screen's own widgets."""
@@ -54,6 +57,10 @@ class RigScreen(Screen[None], inherit_bindings=False):
         """Draw at once with what is known."""
         self.drawn = True
         self.take(self.state)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Cover everything while the window is too small, uncover when it is not."""
+        self.set_class(too_small(event.size), "-small")
 
     def update_middle(self, state: PanelState) -> None:
         """Hand the middle its slices."""

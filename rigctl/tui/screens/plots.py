@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from rich.text import Text
+from textual import events
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
@@ -152,7 +153,7 @@ class PlotsScreen(RigScreen):
         super().on_mount()
         self._ask()
 
-    def on_resize(self) -> None:
+    def on_resize(self, event: events.Resize) -> None:
         """Other room, the same figures."""
         self._paint()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textual import events
 from textual.widget import Widget
 
 from rigctl.tui.actions import Keys
@@ -37,7 +38,7 @@ class ReadingScreen(RigScreen):
         right = (*right, ("   ", "text"), *place) if right else place
         title.show([spread(left, right, max(0, self.size.width - 2), title.glyphs)])
 
-    def on_resize(self) -> None:
+    def on_resize(self, event: events.Resize) -> None:
         """The pager lays its rows out first."""
         self.call_after_refresh(self.retitle)
 
