@@ -96,6 +96,7 @@ class Panel(App[int], inherit_bindings=False):
         self.theme, sorry = themes.pick(self._wish, found)
         for text in [*self.keys.complaints, *complaints, *([sorry] if sorry else [])][:1]:
             self.say(text, "warn")
+        self.app_resume_signal.subscribe(self, self._paint_anew)
         self.run_worker(self.link.follow(), name="link", exclusive=True)
         self._age = self.set_interval(1.0, self._grow_old, pause=True)
         self.set_interval(5.0, self._listen)
@@ -103,6 +104,10 @@ class Panel(App[int], inherit_bindings=False):
     async def on_unmount(self) -> None:
         """Let go of the socket."""
         await self.link.close()
+
+    def _paint_anew(self, _: object) -> None:
+        """Back from a stop (ctrl+z and fg): what stood on the terminal is gone."""
+        self.screen.refresh()
 
     def set_state(self, state: PanelState) -> None:
         """The one place where the panel's state changes; the screens on show take it."""
