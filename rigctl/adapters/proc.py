@@ -164,6 +164,15 @@ def has_token(pid: int, token: str) -> bool:
     return f"{TOKEN_VARIABLE}={token}".encode() in raw.split(b"\0")
 
 
+def environ(pid: int) -> dict[str, str] | None:
+    """The variables a process was started with; None where they may not be read."""
+    raw = _read(f"/proc/{pid}/environ", _LARGEST)
+    if raw is None:
+        return None
+    parts = (each.decode("utf-8", "replace").partition("=") for each in raw.split(b"\0") if each)
+    return {name: value for name, _, value in parts}
+
+
 def find_by_token(token: str) -> int | None:
     """The pid that was started with this token, looked for among our own uid's processes only.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rigctl.core.cards import GpuSweep
 from rigctl.core.commands import Command
@@ -72,6 +72,8 @@ class EngineSpawned:
     """As started, secrets masked."""
     changes: tuple[str, ...]
     """How it differs from the last start, one line each."""
+    env: dict[str, str] = field(default_factory=dict)
+    """Variables set on top of the daemon's own, secrets masked."""
 
 
 @dataclass(frozen=True, slots=True)

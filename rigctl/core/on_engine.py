@@ -90,6 +90,8 @@ def _spawned(state: RigState, group: GroupState, fact: EngineSpawned, now: Mono)
     group = replace(
         group,
         command=fact.command,
+        last_command=fact.command,
+        last_env=fact.env,
         running_sleep=SLEEP_FLAG in fact.command,
         differs=(),
         token="",

@@ -62,6 +62,9 @@ class GroupState:
     adopted: bool = False
     command: tuple[str, ...] = ()
     """The running command line, secrets masked."""
+    last_command: tuple[str, ...] = ()
+    """The command line of the last start, kept when it has ended: the next one is compared."""
+    last_env: dict[str, str] = field(default_factory=dict)
     running_sleep: bool | None = None
     """Whether the running command line sleeps on idle; None when nothing runs."""
     differs: tuple[str, ...] = ()

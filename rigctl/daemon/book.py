@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rigctl.adapters import proc
 from rigctl.config.cards import resolve, resolve_group
 from rigctl.config.diff import differences
-from rigctl.config.flags import mask
+from rigctl.config.flags import MASK, mask, secret_name
 from rigctl.config.load import load
 from rigctl.config.paths import Home
 from rigctl.config.plan import launch_plan
@@ -121,7 +121,8 @@ class Book:
                 plan = None
             running = proc.cmdline(pid)
             if plan is not None and running:
-                differs = differences(plan.argv, running)
+                ours = {**os.environ, **plan.env}
+                differs = differences(plan.argv, running, ours, proc.environ(pid))
         return GroupFound(name, cards, missing, command, differs)
 
     def _masked(
@@ -168,3 +169,8 @@ class Book:
     def masked(argv: Sequence[str]) -> tuple[str, ...]:
         """A running command line, fit to be shown."""
         return mask(tuple(argv))
+
+
+def masked_env(env: Mapping[str, str]) -> dict[str, str]:
+    """Variables fit to be kept and shown."""
+    return {name: MASK if secret_name(name) else value for name, value in env.items()}

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable, Coroutine
 from typing import Any, assert_never
 
-from rigctl.adapters import notify, proc
+from rigctl.adapters import notify
 from rigctl.adapters.http1.client import HttpClient
 from rigctl.adapters.http1.errors import HttpError
 from rigctl.adapters.journal import Journal
@@ -43,7 +43,7 @@ from rigctl.core.orders import (
 )
 from rigctl.core.snapshot import JournalEntry
 from rigctl.core.state import RigState
-from rigctl.daemon.book import Book
+from rigctl.daemon.book import Book, masked_env
 from rigctl.daemon.engine_logs import EngineLogs
 from rigctl.ports import Clock, Gpus
 
@@ -84,7 +84,6 @@ class OrderRunner:
         self._look = look
         self._end = end
         self._tasks: set[asyncio.Task[None]] = set()
-        self._last_argv: dict[GroupName, tuple[str, ...]] = {}
 
     def carry_out(self, order: Order) -> None:
         """Begin one order. Never raises: what goes wrong comes back as a fact."""
@@ -161,10 +160,12 @@ class OrderRunner:
         self._book.write_keys(name)
         path = self._logs.begin(name)
         process = self._launcher.spawn(plan.argv, plan.env, str(path), order.token)
-        before = self._last_argv.get(name)
-        changes = () if before is None else differences(plan.argv, before, words=("now", "before"))
-        self._last_argv[name] = plan.argv
-        return EngineSpawned(name, process, plan.masked, changes)
+        env = masked_env(plan.env)
+        changes: tuple[str, ...] = ()
+        if group.last_command:
+            last = group.last_command, group.last_env
+            changes = differences(plan.masked, last[0], env, last[1], ("now", "before"))
+        return EngineSpawned(name, process, plan.masked, changes, env)
 
     def _require_port(self, name: GroupName) -> None:
         """A real server loads for 20 s on a taken port and then hangs with its memory."""
@@ -185,12 +186,6 @@ class OrderRunner:
                     f"port {port} is taken by another program; see `ss -ltnp 'sport = {port}'`, "
                     f"or give {name} another port in rig.toml",
                 ) from error
-
-    def remember_argv(self, name: GroupName, pid: int) -> None:
-        """The command line of an adopted engine is what its next start is compared with."""
-        argv = proc.cmdline(pid)
-        if argv:
-            self._last_argv[name] = argv
 
     # ---- the rest ----------------------------------------------------------------------
 

@@ -183,7 +183,6 @@ class Shell:
         process = group.process
         if process is not None:
             self._ended_groups[process] = group.spec.name
-            self._orders.remember_argv(group.spec.name, process.pid)
         if group.lease is not None:
             for holder in (group.lease.holder_process, group.lease.worker):
                 if holder is not None:

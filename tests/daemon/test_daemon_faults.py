@@ -205,3 +205,23 @@ def test_a_driver_mismatch_leaves_the_engines_alone(rig: Rig) -> None:
         assert refused.returncode == 1
         assert "reboot" in refused.stderr
         assert alive(pid)
+
+
+def test_each_start_journals_what_changed_since_the_last(rig: Rig) -> None:
+    """After a fault one asks what was changed: flags and variables, across a daemon restart."""
+    rig.begin()
+    rig.start("standard")
+    rig.run("stop", "standard", "--yes", "--wait")
+    rig.kill_daemon()
+
+    def change(table: dict[str, Any]) -> None:
+        table["group"][0]["max_running_requests"] = 4
+        table["group"][0]["env"]["NCCL_P2P_DISABLE"] = "1"
+
+    rig.configure(change)
+    rig.begin_daemon()
+    rig.start("standard")
+    journal = rig.journal()
+    assert "changed since the last start" in journal
+    assert "--max-running-requests" in journal
+    assert "NCCL_P2P_DISABLE" in journal
