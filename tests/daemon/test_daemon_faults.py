@@ -220,8 +220,14 @@ def test_each_start_journals_what_changed_since_the_last(rig: Rig) -> None:
 
     rig.configure(change)
     rig.begin_daemon()
+    rig.wait(lambda: _all_free(rig), "the cards to be seen free")
     rig.start("standard")
     journal = rig.journal()
     assert "changed since the last start" in journal
     assert "--max-running-requests" in journal
     assert "NCCL_P2P_DISABLE" in journal
+
+
+def _all_free(rig: Rig) -> bool:
+    shown = rig.snapshot() or {"cards": []}
+    return {card["use"] for card in shown["cards"]} == {"free"}
