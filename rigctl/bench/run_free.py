@@ -45,12 +45,15 @@ def measure(what: Row, rig: Rig, group: str, release: float, peer: Supervisor) -
     drain = figures.get("drain_seconds", 0.0)
     noticed = drain + figures["engine_exit_seconds"] + figures["release_seconds"]
     before_signal = max(0.0, figures["total_seconds"] - noticed)
+    if view["in_flight"] == 0:  # nothing to drain: making sure of that is rigctl's own time
+        before_signal, drain = before_signal + drain, 0.0
     free_at = max(gone, freed + release)
     after_free = max(0.0, told - free_at)
     total = told - asked
     began = time.monotonic()
-    peer.run("stop", "standard")
+    peer.run("stop", "long")
     stopped = time.monotonic() - began
+    peer.run("start", "long")  # the next row stops it again
     return Result(
         what,
         (

@@ -13,6 +13,7 @@ from subprocess import CalledProcessError
 from rigctl.bench import peers, run_daemon, run_free, run_memory, run_panel, run_status
 from rigctl.bench.churn import churn
 from rigctl.bench.plan import ROWS, Result, row
+from rigctl.bench.real_rig import real_rig
 from rigctl.bench.rig import Rig, RigError, command, demo
 from rigctl.bench.terminal import TmuxError
 
@@ -105,6 +106,13 @@ def _free(ground: Ground) -> Result:
         ground.spend()
 
 
+def _free_real(ground: Ground) -> Result:
+    peer = ground.supervisor()
+    ground.spend()
+    with real_rig(ground.folder / "real") as rig:
+        return run_free.measure(row("free-real"), rig, "long", RELEASE, peer)
+
+
 def _memory(ground: Ground) -> Result:
     peer = ground.nvitop()
     ground.spend()
@@ -118,6 +126,7 @@ MEASURERS: Mapping[str, Callable[[Ground], Result]] = {
     "first-frame": _first_frame,
     "free": _free,
     "panel-busy": _panel_busy,
+    "free-real": _free_real,
     "memory": _memory,
 }
 """By row, in the order that starts the fewest rigs."""

@@ -156,7 +156,7 @@ def test_sleep_on_idle_is_seen_in_the_schedulers_cpu(rig: RealRig) -> None:
     spinning = cpu_wanted(scheduler_of(rig.group("long")["pid"]), 5)
     view = rig.group("long")
     assert (view["sleep"]["wanted"], view["sleep"]["running"]) == (False, False)
-    rig.rigctl("sleep", "long", "on", "--yes", "--wait")
+    said = rig.rigctl("sleep", "long", "on", "--yes", "--wait", "--json")
     rig.wait_for(lambda: rig.state("long") == "ready", 300, "long to be ready")
     rig.wait_for(
         lambda: cpu_wanted(scheduler_of(rig.group("long")["pid"]), 2) < 0.02, 60, "warm-up to end"
@@ -165,3 +165,5 @@ def test_sleep_on_idle_is_seen_in_the_schedulers_cpu(rig: RealRig) -> None:
     assert "--sleep-on-idle" in Path(f"/proc/{rig.group('long')['pid']}/cmdline").read_text()
     assert spinning > 0.9
     assert sleeping < 0.03
+    figures = json.loads(said.splitlines()[-1])["operation"]["figures"]
+    assert figures["scheduler_cpu_before"] > figures["scheduler_cpu_after"]
