@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ class RigBackend:
         logs: EngineLogs,
         clock: Clock,
         holders: Holders,
+        looked: Callable[[], None],
     ) -> None:
         self._loop = loop
         self._broadcast = broadcast
@@ -44,6 +45,7 @@ class RigBackend:
         self._logs = logs
         self._clock = clock
         self._holders = holders
+        self._looked = looked
 
     @property
     def epoch(self) -> str:
@@ -54,6 +56,10 @@ class RigBackend:
     def broadcast(self) -> Broadcast:
         """Where snapshots and journal entries go out."""
         return self._broadcast
+
+    def looked(self) -> None:
+        """Somebody asked for one snapshot: whatever is not of now is looked at again."""
+        self._looked()
 
     async def command(self, command: Command, uid: int) -> Answer:
         """Put a command to the loop; a process it names is identified first."""

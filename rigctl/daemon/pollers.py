@@ -13,7 +13,7 @@ from rigctl.adapters.host import Host
 from rigctl.core.energy import Moment
 from rigctl.core.engine_states import Draining, Loading, Ready, Spawning, Stage, Stopping, Waiting
 from rigctl.core.facts import CardsSampled, Fact, HostSampled, Resumed
-from rigctl.core.ids import GroupName
+from rigctl.core.ids import GroupName, Mono
 from rigctl.core.pace import pace
 from rigctl.core.reading import Missing
 from rigctl.core.state import GroupState, RigState
@@ -29,6 +29,8 @@ BUSY = 0.5
 """Between looks at an engine that starts or drains."""
 LOOKED_AT = 1.0
 """While a client looks or work runs: also the least between two scrapes of /metrics (law 9)."""
+LINGER = 5.0
+"""After a single look: as long as somebody looks."""
 HOST = 10.0
 
 
@@ -65,6 +67,7 @@ class Pollers:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._wake = asyncio.Event()
         self._active_at = clock.now()
+        self._looked_at = Mono(-LINGER)
         self._uuids: tuple[str, ...] | None = None
 
     def look(self, group: GroupName) -> None:
@@ -72,6 +75,13 @@ class Pollers:
         for source in ("cards", f"{group}.processes", f"{group}.engine", f"{group}.log"):
             self._due.pop(source, None)
         self._wake.set()
+
+    def looked(self) -> None:
+        """Somebody took one look, and may take another: keep to the live pace for a while."""
+        now = self._clock.now()
+        if now - self._looked_at >= LINGER:
+            self.hurry()
+        self._looked_at = now
 
     def hurry(self) -> None:
         """A client came to look."""
@@ -105,6 +115,8 @@ class Pollers:
         if slept:
             self._post(Resumed(slept))
         working, clients = _works(state), self._watchers()
+        if now - self._looked_at < LINGER:
+            clients += 1
         if working or clients:
             self._active_at = now
         at = pace(

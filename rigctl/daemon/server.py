@@ -48,6 +48,10 @@ class Backend(Protocol):
         """Where the loop publishes snapshot lines and journal entries."""
         ...
 
+    def looked(self) -> None:
+        """Somebody asked for one snapshot: the next ones should be of now."""
+        ...
+
     async def command(self, command: Command, uid: int) -> Answer:
         """Put a command to the loop. Only called for uids that may act."""
         ...
@@ -296,6 +300,7 @@ class _Connection(asyncio.Protocol):
         return wire.for_reader(snapshot_line) if self._read_only else snapshot_line
 
     async def _snapshot(self) -> None:
+        self._backend.looked()
         latest = self._backend.broadcast.latest
         if latest is None:
             # The first sweep is under way; a client that waits for it hurries the pollers too.

@@ -138,6 +138,7 @@ class Shell:
             logs=self._logs,
             clock=self._clock,
             holders=self._holders,
+            looked=self._pollers.looked,
         )
         self._server = ControlServer(backend, self._home.socket, redact=redact)
         for group in state.groups:

@@ -29,6 +29,9 @@ class Nothing:
     def __init__(self) -> None:
         self.broadcast = Broadcast()
 
+    def looked(self) -> None:
+        """A single look needs no hurry here."""
+
     async def command(self, command: Command, uid: int) -> Answer:
         return Refused("nothing here")
 

@@ -38,6 +38,9 @@ class Loop:
         self.entries: list[JournalEntry] = []
         self.logs = logs
 
+    def looked(self) -> None:
+        """A single look needs no hurry here."""
+
     async def command(self, command: Command, uid: int) -> Answer:
         self.asked.append((command, uid))
         if isinstance(command, StopDaemon):
