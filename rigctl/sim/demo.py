@@ -144,6 +144,8 @@ class DemoRig:
         if len(os.fsencode(world)) > 100:
             raise DemoError(f"{base} is too long a path for a socket: set RIGCTL_HOME to a shorter")
         self.paths = DemoPaths(str(base), places, str(base / "cards.json"), world, free_ports(2))
+        # A new world is a new driver: limits set through an earlier one are gone (C09).
+        Path(f"{self.paths.cardfile}.limits").unlink(missing_ok=True)
         table = rig_table(self.paths.ports, world, self.speed, self._load_seconds)
         places.config.write_text(FIRST_LINE + tomli_w.dumps(table), encoding="utf-8")
         return self.paths
@@ -184,16 +186,20 @@ class DemoRig:
         if scene not in SCENES:
             raise DemoError(f"there is no scene {scene!r}: one of {', '.join(sorted(SCENES))}")
         self._stop_load()
-        self._load = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "rigctl.sim.agents", "--scene", scene),
-                *("--speed", str(self.speed), "--world", self.paths.world),
-                *map(str, self.paths.ports),
-            ],
-            stdin=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        command = [
+            *(sys.executable, "-m", "rigctl.sim.agents", "--scene", scene),
+            *("--speed", str(self.speed), "--world", self.paths.world),
+            *map(str, self.paths.ports),
+        ]
+        self.paths.places.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with (self.paths.places.logs / "agents.log").open("ab") as output:
+            self._load = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
 
     def _stop_load(self) -> None:
         if self._load is not None:

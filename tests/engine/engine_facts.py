@@ -18,6 +18,7 @@ _NOISE = (
     "Init Unified Radix Cache",
     "Using the Python TreeCore",
     "INFO:     127.0.0.1",
+    "INFO:     Waiting for background tasks",  # only where a stream ended in the last 2 s
     "Prefill batch",
     "Decode batch",
 )
@@ -34,9 +35,12 @@ def words(text: str) -> str:
 
 
 def course(log: str) -> list[str]:
-    """The log's stamped lines in order, without noise and numbers."""
+    """The log's stamped lines in order, without noise and numbers.
+
+    Library noise that ends without a line break has the next stamped line glued to it.
+    """
     found: list[str] = []
-    for line in log.splitlines():
+    for line in re.sub(r"(?<=[^\n])(\[\d{4}-\d\d-\d\d \d\d:)", r"\n\1", log).splitlines():
         match = STAMP.match(line)
         if match and not match[2].startswith(_NOISE):
             found.append(words(match[2]))

@@ -64,7 +64,6 @@ def escape() -> None:
 
 def main() -> None:
     title, fd, spin, world, orphan, kind = sys.argv[1:7]
-    take_title(title)
     talk = socket.socket(fileno=int(fd))
     line = lifeline(world)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -84,11 +83,14 @@ def main() -> None:
             message = talk.recv(16)
             if message == b"step":
                 talk.send(b"done")
-            elif message == b"escape" or (message == b"armed" and stays):
+            elif message == b"named":
+                take_title(title)
+                ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+                if stays:
+                    escape()
+            elif message == b"escape":
                 stays = True
                 escape()
-            elif message == b"armed":
-                ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
             elif message == b"quit" and not stays:
                 os._exit(0)
             elif message == b"":

@@ -34,7 +34,7 @@ class Children:
         return [process.pid for process in self._processes[: self._ranks]]
 
     def start(self) -> None:
-        """Start them all; they do not die with us until `arm`."""
+        """Start them all; they have no title and do not die with us until `name`."""
         for number, name in enumerate(self.names):
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             spin = self._spin if number < self._ranks else 0.0
@@ -56,9 +56,9 @@ class Children:
             ours.setblocking(False)
             self._talks.append(ours)
 
-    def arm(self) -> None:
-        """From now on they die with us, as SGLang's do once they are up."""
-        self._all(b"armed")
+    def name(self) -> None:
+        """They are up: they take their titles, and die with us from now on."""
+        self._all(b"named")
 
     def escape(self) -> None:
         """One scheduler leaves the session and will outlive a polite stop."""

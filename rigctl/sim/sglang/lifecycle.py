@@ -28,6 +28,8 @@ TICK = 5.0
 """Seconds between two looks of SGLang's SIGTERM watchdog, and of its drain."""
 DIAGNOSTICS = 5.0
 """Seconds it sleeps before crash diagnostics, the HTTP side with it."""
+WARM_UP_LIMIT = 600.0
+"""Seconds its warm-up waits for the first answer."""
 LEAVE = 1.5
 """Seconds uvicorn needs to leave once nothing runs."""
 
@@ -82,7 +84,9 @@ class Life:
         self._link.duty(Duty.LOADING)
         period = min(1.0, settings.real(1.0))
         tasks.add(loop.create_task(self._children.watch(period, self._child_died)))
-        loading = startup.Loading(self._identity, settings, self._log, self._link.memory)
+        loading = startup.Loading(
+            self._identity, settings, self._log, self._link.memory, self._children.name
+        )
         try:
             await loading.run()
         except startup.SchedulerFailedError:
@@ -91,7 +95,7 @@ class Life:
         engine, face = self._build(loading)
         server = HttpServer(face)
         if not await self._listen(server):
-            await asyncio.Event().wait()
+            await self._on_a_taken_port()
         tasks.add(loop.create_task(engine.run()))
         tasks.add(loop.create_task(self._warm_up()))
         tasks.add(loop.create_task(self._mind_sigterm()))
@@ -184,16 +188,16 @@ class Life:
         log.main(f"INFO:     Uvicorn running on http://{host}:{self._port} (Press CTRL+C to quit)")
         return True
 
-    async def _warm_up(self) -> None:
-        """Ask ourselves, as SGLang does: the ready line comes after the first answer."""
+    async def _ask_ourselves(self) -> bool:
+        """The warm-up: by address, so that on a taken port somebody else is asked."""
         client = HttpClient()
         auth = [(b"authorization", b"Bearer " + self._key.encode())] if self._key else []
         host = str(self._identity.args["host"]).replace("0.0.0.0", "127.0.0.1")
-        await asyncio.sleep(self._settings.real(self._settings.load_seconds * startup.WARM_UP))
-        self._children.arm()
         prompt = b'{"text":"The capital city of France is","sampling_params":{"max_new_tokens":8}}'
         try:
-            await client.get(host, self._port, "/model_info", auth)
+            known = await client.get(host, self._port, "/model_info", auth, WARM_UP_LIMIT)
+            if known.status != 200:
+                return False
             if not self._identity.args.get("skip_server_warmup"):
                 await client.request("POST", host, self._port, "/generate", auth, prompt, None)
             self._status.first_request.set()
@@ -201,10 +205,31 @@ class Life:
             await client.request("POST", host, self._port, "/freeze_gc", auth, b"", None)
         except PeerError as problem:
             self._log.main(f"Initialization failed. warmup error: {problem}")
+            return False
+        finally:
+            await client.close()
+        self._log.main("The server is fired up and ready to roll!")
+        return True
+
+    async def _on_a_taken_port(self) -> None:
+        """It serves nothing and never ends; it keeps its memory until the port's holder answers."""
+        if not await self._ask_ourselves():
+            await asyncio.Event().wait()
+        pid = os.getpid()
+        self._status.draining = True
+        self._log.main("INFO:     Application shutdown complete.")
+        self._log.main(
+            f"kill_process_tree called: parent_pid={pid}, include_parent=False, pid={pid}"
+        )
+        self._children.kill()
+        await asyncio.Event().wait()
+
+    async def _warm_up(self) -> None:
+        """Ask ourselves, as SGLang does: the ready line comes after the first answer."""
+        await asyncio.sleep(self._settings.real(self._settings.load_seconds * startup.WARM_UP))
+        if not await self._ask_ourselves():
             self._children.kill()
             os._exit(1)
-        await client.close()
-        self._log.main("The server is fired up and ready to roll!")
         self._serving = True
         if self._settings.crash_after is not None:
             await asyncio.sleep(self._settings.real(self._settings.crash_after))

@@ -39,12 +39,18 @@ class Loading:
     """Walks through the phases; `memory` hears what each scheduler holds by then."""
 
     def __init__(
-        self, identity: Identity, settings: Settings, log: Log, memory: Callable[[int], None]
+        self,
+        identity: Identity,
+        settings: Settings,
+        log: Log,
+        memory: Callable[[int], None],
+        spawned: Callable[[], None],
     ) -> None:
         self._identity = identity
         self._settings = settings
         self._log = log
         self._memory = memory
+        self._spawned = spawned
         self.timings: Json = {}
 
     async def _pass(self, share: float) -> float:
@@ -56,6 +62,7 @@ class Loading:
         """From spawned schedulers to allocated pools and captured graphs. SchedulerFailedError."""
         log, identity = self._log, self._identity
         spawned = await self._pass(SPAWN)
+        self._spawned()
         log.ranks("Init parallel begin.")
         if self._settings.fail == "nccl":
             await asyncio.Event().wait()
