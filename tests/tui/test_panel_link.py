@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import samples
 from conftest import OpenPanel
 from sample_rig import SampleRig
 
+from rigctl.control.client import SocketClient
 from rigctl.tui import app as panel_app
 from rigctl.tui import link
 from rigctl.tui.app import Panel
@@ -106,3 +108,27 @@ async def test_ended_operations_of_before_are_no_news(open_panel: OpenPanel) -> 
         assert "4 of 4 cards free" not in opened.text
         await opened.pilot.press("enter", "G")
         await opened.until_text("4 of 4 cards free")
+
+
+def said(panel: Panel) -> str:
+    """The text on the screen."""
+    return "\n".join(strip.text for strip in panel.screen._compositor.render_strips())
+
+
+async def test_the_socket_client_without_a_daemon_says_what_to_do(tmp_path: Path) -> None:
+    """The real client and no daemon: the panel shows its sentence, with the next command."""
+    panel = Panel(lambda: SocketClient(tmp_path / "rigctl.sock"))
+    async with panel.run_test(size=(120, 30)) as pilot:
+        for _ in range(100):
+            await pilot.pause(0.02)
+            if panel.state.lost:
+                break
+        await pilot.pause()
+        text = " ".join(said(panel).split())
+        assert "no daemon runs for this rig" in text
+        assert "`rigctl start` starts one" in text
+        for key in ("l", "escape", "J", "escape", "p"):
+            await pilot.press(key)
+            await pilot.pause(0.05)
+        text = " ".join(said(panel).split())
+        assert "no history: no daemon runs" in text

@@ -17,7 +17,7 @@ def header_line(state: PanelState, cells: int, glyphs: Glyphs) -> Line:
     snapshot = state.snapshot
     name: Line = (("rigctl", "strong"),)
     if snapshot is None:
-        why = state.lost or "waiting for the daemon"
+        why = "no daemon" if state.lost else "waiting for the daemon"
         return fit(((" ", "text"), *name, (f"   {why}", "warn")), cells, glyphs)
     name = (*name, (f" {glyphs.dot} {snapshot.rig}", "dim"))
     power = snapshot.power
