@@ -164,12 +164,13 @@ class _Link:
             self._socket = connect(path, 5.0)
         except FileNotFoundError as error:
             raise LinkLost(
-                f"no daemon runs for this rig (no socket at {path}); `rigctl start` starts one"
+                f"no daemon runs for this rig (no socket at {path}); "
+                "`rigctl daemon`, any act or the panel starts one"
             ) from error
         except ConnectionRefusedError as error:
             raise LinkLost(
                 f"the daemon of this rig has ended (nobody answers at {path}); "
-                "`rigctl start` starts one"
+                "`rigctl daemon`, any act or the panel starts one"
             ) from error
         except PermissionError as error:
             raise LinkLost(

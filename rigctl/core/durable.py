@@ -80,6 +80,7 @@ def _group(group: GroupState, offset: float) -> dict[str, Any]:
         "running_sleep": group.running_sleep,
         "usual": dict(group.usual),
         "last_exit": group.last_exit,
+        "remedy": group.remedy,
         "crashes": group.crashes,
     }
 
@@ -125,6 +126,7 @@ def recall_group(group: GroupState, saved: Mapping[str, Any], now: Mono, wall: W
         running_sleep=saved.get("running_sleep"),
         usual={str(name): float(value) for name, value in saved.get("usual", {}).items()},
         last_exit=str(saved.get("last_exit", "")),
+        remedy=str(saved.get("remedy", "")),
         crashes=int(saved.get("crashes", 0)),
     )
 

@@ -236,6 +236,8 @@ def _members(
         next_at = Mono(now + policy.release)
         released = replace(state, stage=Stage.RELEASE, next_at=next_at, leftovers=())
         return replace(engine, state=released), ()
+    if state.stage in (Stage.TERM, Stage.KILL):
+        return engine, ()  # asked to leave and still leaving: nothing is left over yet
     return replace(engine, state=replace(state, leftovers=pids)), ()
 
 

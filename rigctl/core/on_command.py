@@ -132,7 +132,7 @@ def _start(state: RigState, group: GroupState, asked: CommandAsked, now: Mono) -
         return refuse(state, f"{name} cannot start: {held}", "cards")
     for other in running_for(state.operations, name):
         state = cancel(state, other, f"start asked by {asked.by}", now)
-    group = replace(group, wanted=True, crashes=0, last_exit="")
+    group = replace(group, wanted=True, crashes=0, last_exit="", remedy="")
     state, orders = feed_engine(with_group(state, group), group, StartAsked(), now)
     operation = new_operation(asked, "start", name, now, "waits for its turn")
     return accept(state, operation, (*orders, LookNow(name)))
@@ -256,7 +256,9 @@ def _stop_daemon(state: RigState, asked: CommandAsked, stop_engines: bool, now: 
     if stop_engines and running:
         names = ", ".join(each.spec.name for each in running)
         return refuse(
-            state, f"{names} still run; `rigctl stop` them first, then stop the daemon", "busy"
+            state,
+            f"{names} still run; `rigctl stop` each of them, then `rigctl daemon stop`",
+            "busy",
         )
     operation = end(new_operation(asked, "daemon-stop", None, now), "done", "engines go on", now)
     return accept(state, operation, (EndDaemon(),))

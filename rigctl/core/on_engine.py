@@ -112,6 +112,7 @@ def _exited(state: RigState, group: GroupState, fact: EngineExited, now: Mono) -
     blocked = group.lost_card or _driver_broken(state)
     why = failure.line if not blocked else f"{failure.line}; not restarted: {blocked}"
     final = failure.config_error or bool(blocked)
+    group = replace(group, remedy=failure.advice)
     return feed_engine(state, group, Exited(fact.process, why, final), now)
 
 

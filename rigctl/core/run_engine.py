@@ -89,7 +89,7 @@ def _entered(
     match after:
         case Spawning():
             token = f"{state.spec.tag}.{name}.{state.epoch}.{now:.3f}"
-            group = replace(group, token=token, last_exit="")
+            group = replace(group, token=token, last_exit="", remedy="")
             return replace(state, last_spawn=(name, now)), group, ()
         case Loading():
             return state, _begun(state, group, now), ()

@@ -80,6 +80,8 @@ class GroupState:
     """Every pid seen in this engine's session, also those gone: NVML lists them a while longer."""
     foreign: ForeignEngineSeen | None = None
     last_exit: str = ""
+    remedy: str = ""
+    """What to do about `last_exit`, by its cause: the next command."""
     crashes: int = 0
     heat: Heat = Heat()
     verdict: Verdict | None = None

@@ -16,8 +16,10 @@ from rigctl.core.engine_states import (
     Off,
     Ready,
     Spawning,
+    Stage,
     Stopping,
     ThenCrash,
+    ThenOff,
     Waiting,
     deadline_of,
 )
@@ -111,7 +113,7 @@ def _state(state: RigState, group: GroupState, now: Mono) -> tuple[str, str, str
     match engine:
         case Off(why=why):
             if group.lost_card:
-                return "off", group.lost_card, "reboot, then `rigctl start`"
+                return "off", group.lost_card, f"reboot, then rigctl start {name}"
             if group.lease is not None:
                 return "off", f"lent to “{group.lease.holder}”", f"rigctl reclaim {name}"
             return "off", why, f"rigctl start {name}"
@@ -126,25 +128,40 @@ def _state(state: RigState, group: GroupState, now: Mono) -> tuple[str, str, str
             return "ready", "adopted from an earlier daemon" if group.adopted else "serving", ""
         case Draining():
             say = f"{ending(group, now)}; clients that connect directly cannot be refused"
-            return "draining", say, f"rigctl start {name} keeps it"
+            keep = "start" if group.lease is None else "reclaim"
+            return "draining", say, f"rigctl {keep} {name} keeps it"
         case Stopping(then=then):
             say = ending(group, now)
             if isinstance(then, ThenCrash):
                 say = f"{then.why}; {say}"
-            advice = f"rigctl stop {name} --now" if not engine.leftovers else _leftover_advice(name)
-            return "stopping", say, advice
+            return "stopping", say, _stopping_advice(group, engine)
         case BackingOff(why=why, attempt=attempt, retry_at=retry_at):
             say = f"crash {attempt}, tries again in {max(0.0, retry_at - now):.0f} s: {why}"
-            return "backing_off", say, f"rigctl logs {name} --previous 1"
+            return "backing_off", say, group.remedy or f"rigctl logs {name}"
         case Failed(why=why):
-            again = "reboot first" if group.lost_card else f"rigctl start {name}"
-            return "failed", why, f"rigctl logs {name}, then {again}"
+            return "failed", why, _failed_advice(group)
         case _:
             assert_never(engine)
 
 
-def _leftover_advice(name: str) -> str:
-    return f"rigctl stop {name} --leftovers ends exactly these"
+def _stopping_advice(group: GroupState, engine: Stopping) -> str:
+    name = group.spec.name
+    if engine.stage is Stage.CLEAR and engine.leftovers:
+        return f"rigctl leftovers {name} ends exactly these"
+    if engine.stage is Stage.TERM and isinstance(engine.then, ThenOff) and group.lease is None:
+        return f"rigctl stop {name} --drain 0 does not wait for it"
+    return "rigctl status --watch"
+
+
+def _failed_advice(group: GroupState) -> str:
+    """The remedy of its cause, ending in the command that starts it again."""
+    name = group.spec.name
+    look = group.remedy or f"rigctl logs {name}"
+    if group.lost_card:
+        return f"reboot, then rigctl start {name}"
+    if f"rigctl start {name}" in look or f"rigctl restart {name}" in look:
+        return look
+    return f"{look}, then rigctl start {name}"
 
 
 def _in_flight(group: GroupState, off: Missing) -> Reading:

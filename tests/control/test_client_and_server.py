@@ -162,7 +162,7 @@ async def test_a_lost_daemon_is_said_to_every_waiter(
     await server.close()
     with pytest.raises(LinkLost, match="closed the connection"):
         await waiting
-    with pytest.raises(LinkLost, match="rigctl start"):
+    with pytest.raises(LinkLost, match="rigctl daemon"):
         await client.send(FREE)
     assert not (tmp_path / "s").exists()
 

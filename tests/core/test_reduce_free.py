@@ -7,6 +7,7 @@ from support_rig import GIB, MIB, Card, Rig, identity
 
 from rigctl.core.cards import CardProcess
 from rigctl.core.commands import (
+    EndLeftovers,
     FreeGroup,
     LendStarted,
     ReclaimGroup,
@@ -324,3 +325,43 @@ def test_failed_group_can_be_freed_at_once() -> None:
     assert isinstance(rig.engine("long"), Failed)
     number = rig.accepted(FreeGroup(LONG, "training"))
     assert rig.operation(number).state == "done"
+
+
+def test_an_engine_that_is_leaving_has_no_leftovers_yet() -> None:
+    """Between SIGTERM and its exit all processes are where they belong: none is ended early."""
+    rig = Rig()
+    process = rig.start("long")
+    rig.accepted(StopGroup(LONG, drain_seconds=0.0))
+    rig.members("long", process, (process.pid, process.pid + 1))
+    assert view(rig.state, Mono(rig.now), (), "0", 1).groups[1].leftovers == ()
+    assert rig.refused(EndLeftovers(LONG)).code == "already"
+    assert process.pid not in rig.killed()
+
+
+def test_what_may_be_typed_next_is_a_command_that_does_it() -> None:
+    """Each state of an end names a verb that is taken in just that state, and does what it says."""
+    rig = Rig()
+
+    def advice() -> str:
+        return view(rig.state, Mono(rig.now), (), "0", 1).groups[1].advice
+
+    process = rig.start("long")
+    rig.sample("long", active=2.0)
+    rig.accepted(FreeGroup(LONG, "training"))
+    assert advice() == "rigctl reclaim long keeps it"
+    rig.accepted(ReclaimGroup(LONG))
+    rig.accepted(StopGroup(LONG))
+    assert advice() == "rigctl start long keeps it"
+    rig.accepted(StartGroup(LONG))
+    assert isinstance(rig.engine("long"), Ready)
+
+    rig.sample("long", active=0.0)
+    rig.accepted(StopGroup(LONG, drain_seconds=0.0))
+    assert advice() == "rigctl stop long --drain 0 does not wait for it"
+    rig.accepted(StopGroup(LONG, drain_seconds=0.0))
+    rig.tick(0.0)
+    assert process.pid in rig.killed(), "hurried, its session is killed before the grace is over"
+    rig.exit("long", process, -9)
+    rig.members("long", process, (process.pid + 1,))
+    assert advice() == "rigctl leftovers long ends exactly these"
+    rig.accepted(EndLeftovers(LONG))

@@ -84,6 +84,32 @@ def test_a_config_fault_is_not_tried_again() -> None:
     assert "GPU-aaaa" in rig.group("long").last_exit
 
 
+def test_a_death_names_the_remedy_of_its_cause() -> None:
+    """What a crash's own cause advises stands beside it, while it is tried again and after."""
+    rig = Rig()
+
+    def advice() -> str:
+        return view(rig.state, Mono(rig.now), (), "0", 1).groups[1].advice
+
+    rig.accepted(StartGroup(LONG))
+    for _ in range(2):
+        rig.tick(70.0)
+        process = rig.spawn("long")
+        rig.exit("long", process, 1, "torch.OutOfMemoryError: CUDA out of memory.")
+        rig.members("long", process, ())
+        rig.release("long")
+        assert isinstance(rig.engine("long"), BackingOff)
+        assert advice() == "rigctl status, to see who holds memory on its cards"
+    rig.tick(70.0)
+    process = rig.spawn("long")
+    rig.exit("long", process, 1, "[Errno 98] address already in use")
+    rig.members("long", process, ())
+    rig.release("long")
+    assert advice() == "ss -ltnp, then rigctl start long"
+    rig.accepted(StartGroup(LONG))
+    assert "ss -ltnp" not in advice(), "a start by a person forgives the past"
+
+
 @pytest.mark.case("C11")
 def test_a_lost_card_stops_the_restarts_of_its_own_group_only() -> None:
     """No restart of the cluster that lost the card; the other one and its state are untouched."""
