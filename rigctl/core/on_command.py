@@ -257,7 +257,7 @@ def _stop_daemon(state: RigState, asked: CommandAsked, stop_engines: bool, now: 
         names = ", ".join(each.spec.name for each in running)
         return refuse(
             state,
-            f"{names} still run; `rigctl stop` each of them, then `rigctl daemon stop`",
+            f"{names} still run; `rigctl stop GROUP` each of them, then `rigctl daemon stop`",
             "busy",
         )
     operation = end(new_operation(asked, "daemon-stop", None, now), "done", "engines go on", now)
