@@ -81,6 +81,14 @@ def _figures(operation: Operation, now: Mono) -> dict[str, float]:
     return found
 
 
+def _killed(operation: Operation) -> str:
+    """Said where an engine did not leave by itself: its grace was too short, or it hung (C58)."""
+    marks = operation.marks
+    if "kill" not in marks or "term" not in marks:
+        return ""
+    return f", killed after {marks['kill'] - marks['term']:.0f} s"
+
+
 def ending(group: GroupState, now: Mono) -> str:
     """What an engine on its way down does now, in one line."""
     engine = group.engine.state
@@ -108,7 +116,8 @@ def _towards_off(group: GroupState, operation: Operation, now: Mono) -> Operatio
     operation = _stages(group, operation, now)
     if isinstance(group.engine.state, Off):
         figures = _figures(operation, now)
-        return end(operation, "done", f"off in {now - operation.since:.1f} s", now, figures)
+        say = f"off in {now - operation.since:.1f} s{_killed(operation)}"
+        return end(operation, "done", say, now, figures)
     return replace(operation, say=ending(group, now) or operation.say)
 
 
@@ -165,6 +174,8 @@ def _settled(state: RigState, group: GroupState, operation: Operation, now: Mono
         if before is not None and after is not None:
             digits = 0 if name == "watts" else 2
             say += f", {before:.{digits}f} → {after:.{digits}f} {unit}"
+    if group.spec.cards and not {"watts_before", "watts_after"} <= merged.keys():
+        say += "; watts are compared only where it is idle before and after"
     return end(operation, "done", say, now, figures)
 
 
@@ -193,6 +204,7 @@ def _towards_free(
         return _leased(state, group, operation, "partly", say, now)
     seconds = now - operation.since
     say = f"{len(free)} of {len(look)} cards free, {_memory(state, look)}, {seconds:.1f} s"
+    say += _killed(operation)
     return _leased(state, group, operation, "done", say, now)
 
 

@@ -7,13 +7,11 @@ from support_rig import GIB, MIB, Card, Rig, identity
 
 from rigctl.core.cards import CardProcess
 from rigctl.core.commands import (
-    EndLeftovers,
     FreeGroup,
     LendStarted,
     ReclaimGroup,
     SetSleepOnIdle,
     StartGroup,
-    StopGroup,
 )
 from rigctl.core.engine_states import (
     Draining,
@@ -21,11 +19,10 @@ from rigctl.core.engine_states import (
     Loading,
     Off,
     Ready,
-    Stage,
     Stopping,
     Waiting,
 )
-from rigctl.core.facts import HolderGone, Ticked
+from rigctl.core.facts import EngineReady, HolderGone, Ticked
 from rigctl.core.ids import GroupName, Mono
 from rigctl.core.orders import EndWorker, SignalMain, SpawnEngine, TellPerson
 from rigctl.core.state import next_wake
@@ -260,31 +257,6 @@ def test_a_past_lease_does_not_spin_the_loop() -> None:
     assert due is None or due > rig.now
 
 
-@pytest.mark.case("C01")
-def test_leftovers_are_named_and_block_the_next_start() -> None:
-    """Main gone, schedulers alive: never `stopped`, never a second engine over their memory."""
-    rig = Rig()
-    process = rig.start("long")
-    rig.accepted(StopGroup(LONG, drain_seconds=0.0))
-    rig.exit("long", process, 0)
-    leftovers = tuple(process.pid + n for n in range(1, 5))
-    rig.members("long", process, leftovers)
-    engine = rig.engine("long")
-    assert isinstance(engine, Stopping)
-    assert engine.stage is Stage.CLEAR
-    assert engine.leftovers == leftovers
-    rig.accepted(StartGroup(LONG))
-    spawned = len(rig.of(SpawnEngine))
-    rig.tick(3.5)
-    assert process.pid in rig.killed(), "leftovers of its own session are ended"
-    rig.members("long", process, leftovers)
-    rig.tick(3.5)
-    assert len(rig.of(SpawnEngine)) == spawned
-    shown = view(rig.state, Mono(rig.now), (), "0", 1).groups[1]
-    assert shown.state == "stopping"
-    assert shown.leftovers == leftovers
-
-
 @pytest.mark.case("C77")
 def test_the_sleep_toggle_restarts_one_group_and_measures() -> None:
     """The flag needs a restart; the outcome carries watts and scheduler CPU before and after."""
@@ -300,8 +272,6 @@ def test_the_sleep_toggle_restarts_one_group_and_measures() -> None:
     rig.tick(11.0)
     again = rig.spawn("long")
     rig.occupy("long", again)
-    from rigctl.core.facts import EngineReady
-
     rig.feed(EngineReady(LONG, again))
     rig.sample("long", active=0.0)
     rig.tick(10.0)
@@ -312,7 +282,30 @@ def test_the_sleep_toggle_restarts_one_group_and_measures() -> None:
     assert done.state == "done"
     assert done.figures["watts_before"] == pytest.approx(80.0)
     assert done.figures["watts_after"] == pytest.approx(80.0)
+    assert "80 → 80 W idle" in done.say
     assert isinstance(rig.engine("standard"), Off), "the other cluster is not touched"
+
+
+@pytest.mark.case("C77")
+def test_a_busy_engines_watts_are_not_called_a_saving() -> None:
+    """Answers ran when the toggle was asked for: no figure of before, and the outcome says why."""
+    rig = Rig()
+    process = rig.start("long")
+    rig.sample("long", active=2.0)
+    number = rig.accepted(SetSleepOnIdle(LONG, on=True))
+    rig.sample("long", active=0.0)
+    rig.sample("long", active=0.0)
+    rig.vanish("long", process)
+    rig.tick(11.0)
+    again = rig.spawn("long")
+    rig.occupy("long", again)
+    rig.feed(EngineReady(LONG, again))
+    rig.sample("long", active=0.0)
+    rig.tick(21.0)
+    rig.sweep()
+    done = rig.operation(number)
+    assert (done.state, "watts_before" in done.figures) == ("done", False)
+    assert done.say.endswith("watts are compared only where it is idle before and after")
 
 
 def test_failed_group_can_be_freed_at_once() -> None:
@@ -325,43 +318,3 @@ def test_failed_group_can_be_freed_at_once() -> None:
     assert isinstance(rig.engine("long"), Failed)
     number = rig.accepted(FreeGroup(LONG, "training"))
     assert rig.operation(number).state == "done"
-
-
-def test_an_engine_that_is_leaving_has_no_leftovers_yet() -> None:
-    """Between SIGTERM and its exit all processes are where they belong: none is ended early."""
-    rig = Rig()
-    process = rig.start("long")
-    rig.accepted(StopGroup(LONG, drain_seconds=0.0))
-    rig.members("long", process, (process.pid, process.pid + 1))
-    assert view(rig.state, Mono(rig.now), (), "0", 1).groups[1].leftovers == ()
-    assert rig.refused(EndLeftovers(LONG)).code == "already"
-    assert process.pid not in rig.killed()
-
-
-def test_what_may_be_typed_next_is_a_command_that_does_it() -> None:
-    """Each state of an end names a verb that is taken in just that state, and does what it says."""
-    rig = Rig()
-
-    def advice() -> str:
-        return view(rig.state, Mono(rig.now), (), "0", 1).groups[1].advice
-
-    process = rig.start("long")
-    rig.sample("long", active=2.0)
-    rig.accepted(FreeGroup(LONG, "training"))
-    assert advice() == "rigctl reclaim long keeps it"
-    rig.accepted(ReclaimGroup(LONG))
-    rig.accepted(StopGroup(LONG))
-    assert advice() == "rigctl start long keeps it"
-    rig.accepted(StartGroup(LONG))
-    assert isinstance(rig.engine("long"), Ready)
-
-    rig.sample("long", active=0.0)
-    rig.accepted(StopGroup(LONG, drain_seconds=0.0))
-    assert advice() == "rigctl stop long --drain 0 does not wait for it"
-    rig.accepted(StopGroup(LONG, drain_seconds=0.0))
-    rig.tick(0.0)
-    assert process.pid in rig.killed(), "hurried, its session is killed before the grace is over"
-    rig.exit("long", process, -9)
-    rig.members("long", process, (process.pid + 1,))
-    assert advice() == "rigctl leftovers long ends exactly these"
-    rig.accepted(EndLeftovers(LONG))
