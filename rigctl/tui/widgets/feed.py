@@ -32,8 +32,10 @@ def operation_line(operation: OperationView, glyphs: Glyphs) -> Line:
     )
 
 
-def notice_lines(notice: Notice, state: PanelState, cells: int, glyphs: Glyphs) -> list[Line]:
-    """A notice in as many rows as it needs, two at most."""
+def notice_lines(
+    notice: Notice, state: PanelState, cells: int, glyphs: Glyphs, most: int = 2
+) -> list[Line]:
+    """A notice in as many rows as it needs, up to `most`."""
     sign, role = {
         "error": (glyphs.failed, "bad"),
         "warning": (glyphs.warning, "warn"),
@@ -44,8 +46,8 @@ def notice_lines(notice: Notice, state: PanelState, cells: int, glyphs: Glyphs) 
         where = next((f"card {one.index}" for one in cards if one.uuid == notice.card), "")
     text = f"{where}: {notice.say}" if where and where not in notice.say else notice.say
     rows = wrapped(text, max(8, cells - 2))
-    if len(rows) > 2:
-        rows = [rows[0], " ".join(rows[1:])]
+    if len(rows) > most:
+        rows = [*rows[: most - 1], " ".join(rows[most - 1 :])]
     lines: list[Line] = []
     for place, row in enumerate(rows):
         lead = (f"{sign} ", role) if place == 0 else ("  ", "text")
@@ -93,7 +95,7 @@ def feed_lines(state: PanelState, cells: int, height: int, glyphs: Glyphs) -> li
     notices: list[Line] = []
     if state.lost:
         gone = Notice("lost", "error", f"no daemon: {state.lost}")
-        notices += notice_lines(gone, state, cells, glyphs)
+        notices += notice_lines(gone, state, cells, glyphs, 4)
     if snapshot is not None:
         if snapshot.nvml and snapshot.cards and not _said_already(snapshot.notices):
             text = f"NVML: {snapshot.nvml}"
