@@ -8,6 +8,7 @@ from support_rig import Rig
 from rigctl.core.commands import EndLeftovers, FreeGroup, ReclaimGroup, StartGroup, StopGroup
 from rigctl.core.engine_states import Ready, Stage, Stopping
 from rigctl.core.ids import GroupName, Mono
+from rigctl.core.orders import SpawnEngine
 from rigctl.core.view import view
 
 LONG = GroupName("long")
