@@ -40,6 +40,8 @@ class HeatFacts:
     """Processes on these cards that are not the group's own, as a person would name them."""
     poll_seconds: float = 10.0
     """How often the cards were asked lately."""
+    polling: str = ""
+    """What asking them often costs, once that was measured (C82)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,8 @@ def _cause(facts: HeatFacts) -> tuple[Cause, str]:
     if facts.sleep_on_idle is False and isinstance(facts.scheduler_cpu, Missing):
         return "awake", f"sleep-on-idle is off: `rigctl sleep {facts.group} on`"
     if facts.poll_seconds < OWN_POLLING:
-        return "polling", "perhaps rigctl's own sampling: close the panel for a minute and compare"
+        compare = facts.polling or "close the panel for a minute and compare"
+        return "polling", f"perhaps rigctl's own sampling: {compare}"
     return "unknown", "see `nvidia-smi` for what holds them"
 
 

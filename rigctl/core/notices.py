@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from rigctl.core import lease as leases
 from rigctl.core.ids import CardId, Mono, Wall
+from rigctl.core.pace import costs_watts, say_polling_cost
 from rigctl.core.power import limit_deviations, say_deviations, say_remedy
 from rigctl.core.reading import Missing
 from rigctl.core.snapshot import Notice
@@ -49,6 +50,9 @@ def _rig(state: RigState) -> Iterator[Notice]:
         yield Notice(
             "disk-full", "warning", f"{free:.0f} MiB left where the logs go ({state.spec.home})"
         )
+    if costs_watts(state.polling):
+        say = f"idle cards draw {say_polling_cost(state.polling)}; close panels that nobody reads"
+        yield Notice("polling-cost", "info", say)
     if "without" in host.last_boot:
         yield Notice("last-boot", "warning", f"the last boot {host.last_boot}")
 

@@ -12,6 +12,8 @@ from rigctl.core.energy import step as book
 from rigctl.core.engine_states import CardsSeen, Off, Stage, Stopping
 from rigctl.core.ids import GroupName, Mono
 from rigctl.core.orders import Order, TellPerson, WriteJournal
+from rigctl.core.pace import observe, say_polling_cost
+from rigctl.core.power import watts
 from rigctl.core.pstates import PstateTimes, add
 from rigctl.core.reading import NOT_YET, OFF, Missing
 from rigctl.core.run_engine import Fed, feed_engine
@@ -36,6 +38,7 @@ def on_sweep(state: RigState, sweep: GpuSweep, moment: Moment, now: Mono) -> Fed
     )
     state = _baselines(state, sweep)
     interval = sweep.at - before.at if before is not None else 10.0
+    state = _polled(state, sweep, interval, now)
     state = _heats(state, sweep, interval, now)
     state, orders = _lost(state, before, sweep)
     if before is not None and before.error:
@@ -83,6 +86,18 @@ def _baselines(state: RigState, sweep: GpuSweep) -> RigState:
     return state if found == state.baselines else replace(state, baselines=found)
 
 
+def _polled(state: RigState, sweep: GpuSweep, interval: float, now: Mono) -> RigState:
+    """Book what the idle rig draws at this pace (C82); not while a part works, settles, is lent."""
+    drawn = watts(sweep.cards)
+    for group in state.groups:
+        since = group.heat.idle_since
+        if group.spec.cards and (since is None or now - since < heat.PATIENCE or group.lease):
+            return state
+    if not drawn.complete or not sweep.cards:
+        return state
+    return replace(state, polling=observe(state.polling, drawn.value, interval))
+
+
 def _heats(state: RigState, sweep: GpuSweep, interval: float, now: Mono) -> RigState:
     """Cards that draw power with nothing to do, group by group; lent cards are not judged."""
     for group in state.groups:
@@ -106,6 +121,7 @@ def _heats(state: RigState, sweep: GpuSweep, interval: float, now: Mono) -> RigS
             sleep_on_idle=group.running_sleep,
             foreign=tuple(others),
             poll_seconds=interval,
+            polling=say_polling_cost(state.polling),
         )
         felt, verdict = heat.step(group.heat, facts, now)
         state = with_group(state, replace(group, heat=felt, verdict=verdict))

@@ -14,6 +14,9 @@ ASLEEP = 30.0
 """After `LONG_IDLE` of neither."""
 LONG_IDLE = 300.0
 
+NOTABLE = 20.0
+"""Watts over the whole rig that are worth a word."""
+
 ENOUGH = 5
 """Idle sweeps of one kind before their mean says something."""
 
@@ -67,8 +70,14 @@ def observe(cost: PollingCost, watts: float, interval: float) -> PollingCost:
     return cost
 
 
+def costs_watts(cost: PollingCost) -> bool:
+    """Whether asking often is known to keep cards awake."""
+    measured = min(cost.often_count, cost.seldom_count) >= ENOUGH
+    return measured and cost.often - cost.seldom >= NOTABLE
+
+
 def say_polling_cost(cost: PollingCost) -> str:
-    """`idle: 64 W left alone, 216 W when asked every second`; empty while too little is known."""
+    """`64 W left alone, 216 W when asked every second`; empty while too little is known."""
     if min(cost.often_count, cost.seldom_count) < ENOUGH:
         return ""
-    return f"idle: {cost.seldom:.0f} W left alone, {cost.often:.0f} W when asked every second"
+    return f"{cost.seldom:.0f} W left alone, {cost.often:.0f} W when asked every second"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from rigctl.core.cards import GpuSweep
@@ -15,6 +14,7 @@ from rigctl.core.heat import Heat, Verdict
 from rigctl.core.ids import CardId, GroupName, Mono, OperationId, ProcessIdentity, Wall
 from rigctl.core.lease import Lease
 from rigctl.core.operations import Operation
+from rigctl.core.pace import PollingCost
 from rigctl.core.phases import PhasePolicy, Start
 from rigctl.core.pstates import PstateTimes
 from rigctl.core.snapshot import HostView
@@ -140,6 +140,8 @@ class RigState:
     energy: EnergyBook = field(default_factory=EnergyBook)
     pstates: dict[str, PstateTimes] = field(default_factory=dict)
     """By card: how the day was spent."""
+    polling: PollingCost = PollingCost()
+    """What the idle cards draw while they are asked often, and while they are left alone (C82)."""
     host: HostView = HostView()
     troubles: tuple[Trouble, ...] = ()
     last_spawn: tuple[GroupName, Mono] | None = None
@@ -165,14 +167,6 @@ def with_group(state: RigState, changed: GroupState) -> RigState:
         changed if each.spec.name == changed.spec.name else each for each in state.groups
     )
     return replace(state, groups=groups)
-
-
-def update_group(
-    state: RigState, name: GroupName, change: Callable[[GroupState], GroupState]
-) -> RigState:
-    """Apply a change to one group; an unknown name changes nothing."""
-    group = state.group(name)
-    return state if group is None else with_group(state, change(group))
 
 
 def fresh_group(spec: GroupSpec, now: Mono, why: str = "not started yet") -> GroupState:

@@ -53,7 +53,7 @@ def test_polling_shows_its_own_cost() -> None:
         assert say_polling_cost(cost) == ""
         cost = observe(cost, 64.0, 10.0)
         cost = observe(cost, 500.0, 4.0)
-    assert say_polling_cost(cost) == "idle: 64 W left alone, 216 W when asked every second"
+    assert say_polling_cost(cost) == "64 W left alone, 216 W when asked every second"
 
 
 def test_pstate_time_is_shared_out_over_the_day() -> None:
