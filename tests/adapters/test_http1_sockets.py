@@ -238,14 +238,31 @@ async def test_expect_continue(serve: Serve) -> None:
 
 
 async def test_pipelined_requests_are_answered_in_order(serve: Serve) -> None:
-    """Three requests in one packet give three answers in their order."""
-    port = await serve(echo)
+    """Three requests in one packet are served one after the other, the slowest first here."""
+
+    async def handler(exchange: Exchange) -> None:
+        await asyncio.sleep(0.1 if exchange.head.target == b"/1" else 0.0)
+        await echo(exchange)
+
+    port = await serve(handler)
     one = b"GET /%d HTTP/1.1\r\nhost: a\r\n%s\r\n"
     answer = await raw(port, one % (1, b"") + one % (2, b"") + one % (3, b"connection: close\r\n"))
-    assert [answer.index(b"GET /%d" % n) for n in (1, 2, 3)] == sorted(
-        answer.index(b"GET /%d" % n) for n in (1, 2, 3)
-    )
+    places = [answer.index(b"GET /%d" % number) for number in (1, 2, 3)]
+    assert places == sorted(places)
     assert answer.count(b"HTTP/1.1 200") == 3
+
+
+async def test_an_answer_before_the_body_closes(serve: Serve) -> None:
+    """A handler that does not wait for the body says so: what still comes is no next request."""
+
+    async def handler(exchange: Exchange) -> None:
+        await exchange.respond(200, b"early")
+
+    port = await serve(handler)
+    post = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\n"
+    answer = await raw(port, post)
+    assert b"connection: close" in answer
+    assert answer.endswith(b"early")
 
 
 async def test_old_clients(serve: Serve) -> None:
@@ -358,11 +375,18 @@ async def test_odd_servers(
 
 async def test_both_ends_send_at_once(serve: Serve, client: HttpClient) -> None:
     """TCP_NODELAY is set on both ends: small parts do not wait for acknowledgements."""
-    port = await serve(echo)
+    ends: list[socket.socket] = []
+
+    async def handler(exchange: Exchange) -> None:
+        ends.append(exchange._connection._transport.get_extra_info("socket"))  # type: ignore[attr-defined]
+        await echo(exchange)
+
+    port = await serve(handler)
     await client.get("127.0.0.1", port, "/")
     (links,) = client._idle.values()
-    sock = links[0]._transport.get_extra_info("socket")  # type: ignore[union-attr]
-    assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    ends.append(links[0]._transport.get_extra_info("socket"))  # type: ignore[union-attr]
+    assert all(end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for end in ends)
+    assert len(ends) == 2
 
 
 async def test_closing_lets_answers_finish(client: HttpClient) -> None:

@@ -1,7 +1,8 @@
 """HTTP/1.1 for everything that speaks it here: pollers, the simulated engines, the endpoint.
 
 Parsing (`parsing`) touches no socket; `server` and `client` are asyncio protocols around it.
-Environment proxies are never looked at: every peer is named by host and port.
+asyncio sets TCP_NODELAY on every connection. Environment proxies are never looked at: every peer
+is named by host and port.
 """
 
 from rigctl.adapters.http1.client import HttpClient, ResponseStream

@@ -63,17 +63,11 @@ class _Collector(Generic[Head]):
             self.fail(431, f"the head is over {self.limits.head} bytes")
 
     def lengths(self) -> tuple[int | None, bool]:
-        """Content-Length and chunked, one of them at most; two opinions are refused (smuggling)."""
+        """Content-Length and chunked. httptools itself refuses two opinions and bad numbers."""
         sizes = [value for name, value in self.headers if name == b"content-length"]
         codings = [value for name, value in self.headers if name == b"transfer-encoding"]
-        if sizes and codings:
-            self.fail(400, "Content-Length beside Transfer-Encoding")
-        if len(sizes) > 1:
-            self.fail(400, "more than one Content-Length")
         if codings and [coding.strip().lower() for coding in codings] != [b"chunked"]:
             self.fail(501, "a transfer coding other than chunked")
-        if sizes and not sizes[0].strip().isdigit():
-            self.fail(400, "Content-Length is not a number")
         return (int(sizes[0]) if sizes else None), bool(codings)
 
 

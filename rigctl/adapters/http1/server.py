@@ -47,7 +47,6 @@ class _Connection(asyncio.Protocol):
         self._transport = transport
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             name = transport.get_extra_info("peername")
             self.peer = f"{name[0]}:{name[1]}" if name else "?"
         self._server.connections.add(self)
