@@ -44,6 +44,9 @@ class ScriptedRig:
 
     # What the control server asks -----------------------------------------------------------
 
+    def looked(self) -> None:
+        """The script's snapshot is always of now."""
+
     async def command(self, command: Command, uid: int) -> Answer:
         self.asked.append(command)
         return self._script(self, command)
