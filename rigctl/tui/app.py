@@ -235,7 +235,7 @@ class Panel(App[int], inherit_bindings=False):
     def _listen(self) -> None:
         silent = time.monotonic() - self._heard
         if silent > SILENT_SECONDS and not self.state.lost and self.state.snapshot is not None:
-            self.on_link_down(LinkDown("it is connected but says nothing"))
+            self.on_link_down(LinkDown("the daemon is connected but says nothing"))
 
     async def _prime(self) -> None:
         try:

@@ -57,7 +57,7 @@ class Link:
     async def follow(self) -> None:
         """Runs until cancelled."""
         while True:
-            why = "it closed the connection"
+            why = "the daemon closed the connection"
             try:
                 async for snapshot in self.client.snapshots():
                     self._post(SnapshotArrived(snapshot))

@@ -94,7 +94,7 @@ def feed_lines(state: PanelState, cells: int, height: int, glyphs: Glyphs) -> li
     acts += [operation_line(operation, glyphs) for operation in reversed(running(state))]
     notices: list[Line] = []
     if state.lost:
-        gone = Notice("lost", "error", f"no daemon: {state.lost}")
+        gone = Notice("lost", "error", state.lost)
         notices += notice_lines(gone, state, cells, glyphs, 4)
     if snapshot is not None:
         if snapshot.nvml and snapshot.cards and not _said_already(snapshot.notices):

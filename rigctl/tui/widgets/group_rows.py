@@ -109,7 +109,9 @@ def pool_row(view: GroupView, cells: int, glyphs: Glyphs) -> Line:
         percent = words.share(pool.usage)
         over = _over(pool.usage, glyphs)
         meter = bar(pool.usage, max(3, cells - LABEL - 20), glyphs)
-        figure: Line = ((f"  {percent}", "strong"), over, (" of the pool", "dim"))
+        known_share = not isinstance(pool.usage, Missing)
+        noun = (" of the pool", "dim") if known_share else ("", "dim")
+        figure: Line = ((f"  {percent}", "strong"), over, noun)
         return (label("pool"), *meter, *figure)
     used = pool.used
     used_share: Reading = used if isinstance(used, Missing) else used / total
@@ -159,7 +161,9 @@ def slots_row(view: GroupView, cells: int, glyphs: Glyphs) -> Line:
             (glyphs.slot_free * (int(limit) - busy), "dim"),
             ("  ", "text"),
         )
-    count: Line = ((words.number(running), "strong"), (f" of {words.number(limit)}", "dim"))
+    bare = isinstance(running, Missing) and isinstance(limit, Missing)
+    of = "" if bare else f" of {words.number(limit)}"
+    count: Line = ((words.number(running), "strong"), (of, "dim"))
     role = "warn" if known(slots.queued, 0) > 0 else "text"
     queue: Line = (("queue ", "dim"), (words.number(slots.queued), role))
     return (label("slots"), *signs, *joined([count, queue], limit=cells - LABEL - 10))
