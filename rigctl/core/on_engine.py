@@ -180,11 +180,21 @@ def in_flight(group: GroupState) -> Reading:
     assert sample is not None
     if not isinstance(sample.active, Missing):
         return sample.active
-    if isinstance(sample.running, Missing):
-        return sample.running
-    if isinstance(sample.queued, Missing):
-        return sample.queued
-    return sample.running + sample.queued + known(sample.waiting_tokens, 0.0)
+    waiting = known(sample.waiting_tokens, 0.0)
+    return count_answers(sample.running, sample.queued, waiting)
+
+
+def count_answers(running: Reading, queued: Reading, waiting_tokens: Reading) -> Reading:
+    """Answers under way by the scheduler's counts; a prompt that is being read is one too.
+
+    A first prompt in its chunks is in neither count: only its tokens to come betray it, and they
+    are tokens, not answers.
+    """
+    for part in (running, queued, waiting_tokens):
+        if isinstance(part, Missing):
+            return part
+    counted = known(running, 0.0) + known(queued, 0.0)
+    return max(counted, 1.0) if known(waiting_tokens, 0.0) > 0 else counted
 
 
 def _log(state: RigState, group: GroupState, fact: LogRead, now: Mono) -> Fed:

@@ -22,6 +22,7 @@ from rigctl.core.facts import (
     LogRead,
 )
 from rigctl.core.ids import GroupName, ProcessIdentity
+from rigctl.core.on_engine import count_answers
 from rigctl.core.reading import NOT_YET, Missing, Reading
 from rigctl.core.state import RigState
 from rigctl.daemon.book import Book
@@ -173,10 +174,9 @@ class EnginePoll:
         loads = None if text is None else parse_loads(text, self._clock.wall())
         if loads is None:
             return
-        parts = (loads.running, loads.queued, loads.waiting_tokens)
-        known = [part for part in parts if not isinstance(part, Missing)]
-        if len(known) == len(parts):
-            self._post(EngineCounted(name, float(sum(known))))
+        count = count_answers(loads.running, loads.queued, loads.waiting_tokens)
+        if not isinstance(count, Missing):
+            self._post(EngineCounted(name, count))
 
     async def _ready(self, name: GroupName, process: ProcessIdentity, host: str, port: int) -> None:
         try:

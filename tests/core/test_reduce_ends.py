@@ -6,9 +6,13 @@ import pytest
 from support_rig import Rig
 
 from rigctl.core.commands import EndLeftovers, FreeGroup, ReclaimGroup, StartGroup, StopGroup
+from rigctl.core.engine_sample import EngineSample
 from rigctl.core.engine_states import Ready, Stage, Stopping
+from rigctl.core.facts import EngineSampled
 from rigctl.core.ids import GroupName, Mono
+from rigctl.core.on_engine import count_answers
 from rigctl.core.orders import SpawnEngine
+from rigctl.core.reading import NOT_YET, Missing
 from rigctl.core.view import view
 
 LONG = GroupName("long")
@@ -90,3 +94,19 @@ def test_what_may_be_typed_next_is_a_command_that_does_it() -> None:
     rig.members("long", process, (process.pid + 1,))
     assert advice() == "rigctl leftovers long ends exactly these"
     rig.accepted(EndLeftovers(LONG))
+
+
+def test_tokens_that_wait_are_not_counted_as_answers() -> None:
+    """A prompt of 2,611 tokens in its chunks is one answer that still runs, whoever counts."""
+    rig = Rig()
+    rig.start("long")
+    number = rig.accepted(StopGroup(LONG))
+    rig.feed(
+        EngineSampled(
+            EngineSample(LONG, Mono(rig.now), running=0.0, queued=0.0, waiting_tokens=2611.0)
+        )
+    )
+    assert rig.operation(number).say.startswith("drains, 1 answer")
+    assert count_answers(2.0, 1.0, 2611.0) == 3.0
+    assert count_answers(0.0, 0.0, 0.0) == 0.0
+    assert isinstance(count_answers(0.0, NOT_YET, 0.0), Missing)
