@@ -16,7 +16,7 @@ from rigctl.config.overrides import Override, describe, read_overrides
 from rigctl.config.schema import SCHEMA_VERSION, Config, ConfigError, GroupConfig
 from rigctl.config.values import Table
 
-_TOP = ("schema_version", "rig", "group")
+_TOP = ("schema_version", "rig", "keys", "group")
 _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
@@ -34,6 +34,7 @@ def load(path: Path, overrides: Path | None = None) -> Config:
     _check_top(top)
     rig_table = _table(data.get("rig", {}), ("rig",), lines, faults, "[rig]")
     rig = read_rig(rig_table)
+    keys = _keys(data.get("keys", {}), lines, faults)
     tables = _group_tables(top, lines, faults)
     groups = [read_group(table) for table in tables]
     for group, table in zip(groups, tables, strict=True):
@@ -49,7 +50,7 @@ def load(path: Path, overrides: Path | None = None) -> Config:
     origins = {f"rig.{key}": rig_table.origin(key) for key in RIG_KEYS}
     for group, table in zip(groups, tables, strict=True):
         origins |= {f"group.{group.name}.{key}": table.origin(key) for key in GROUP_KEYS}
-    return apply_overrides(Config(rig, tuple(groups), str(path), origins), changes)
+    return apply_overrides(Config(rig, tuple(groups), str(path), origins, keys), changes)
 
 
 def apply_overrides(config: Config, changes: tuple[Override, ...]) -> Config:
@@ -148,7 +149,24 @@ def _check_top(top: Table) -> None:
         )
 
 
-_HEADERS = {"rig": "[rig]", "group": "[[group]]", "schema_version": "`schema_version`"}
+_HEADERS = {
+    "rig": "[rig]",
+    "keys": "[keys]",
+    "group": "[[group]]",
+    "schema_version": "`schema_version`",
+}
+
+
+def _keys(value: object, lines: Mapping[KeyPath, int], faults: Faults) -> dict[str, str]:
+    """The panel's rebound keys, action to key; the panel itself knows which actions there are."""
+    table = _table(value, ("keys",), lines, faults, "[keys]")
+    for action, key in table.data.items():
+        if not isinstance(key, str) or not key:
+            faults.add(
+                f'[keys]: `{action}` takes a key as text, like `{action} = "f"`',
+                lines.get(("keys", action), 0),
+            )
+    return {action: key for action, key in table.data.items() if isinstance(key, str)}
 
 
 def _table(

@@ -97,6 +97,8 @@ class Config:
     """The file it was read from."""
     origins: dict[str, str] = field(default_factory=dict)
     """`group.standard.port` -> `rig.toml:14`, `default`, `state: set by key z on …`."""
+    keys: dict[str, str] = field(default_factory=dict)
+    """The panel's rebound keys: action to key."""
 
     def group(self, name: str) -> GroupConfig:
         """The group of that name; KeyError where there is none."""

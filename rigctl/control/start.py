@@ -130,7 +130,7 @@ def _spawn(home: Home, log: Path, command: Sequence[str]) -> subprocess.Popen[by
         for folder in (home.state, home.logs):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if log.exists() and log.stat().st_size > _ROTATE_BYTES:
-            log.rename(log.with_name("daemon.1.log"))
+            log.rename(log.with_name("daemon.log.1"))
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         output = os.open(log, flags, 0o600)
     except OSError as error:

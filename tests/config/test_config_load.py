@@ -356,3 +356,10 @@ def test_a_home_in_a_path_is_expanded(rig_file: ConfigKit) -> None:
     )
     assert config.groups[0].model == os.path.expanduser("~/models/tiny")
     assert config.groups[0].engine[0] == os.path.expanduser("~/bin/py")
+
+
+def test_keys_of_the_panel_may_be_rebound(rig_file: ConfigKit) -> None:
+    """`[keys]` takes action = key; anything but text is a fault."""
+    assert rig_file.load(GROUP + '\n[keys]\nfree = "f"\n').keys == {"free": "f"}
+    with pytest.raises(ConfigError, match="`free` takes a key as text"):
+        rig_file.load(GROUP + "\n[keys]\nfree = 3\n")
