@@ -59,6 +59,10 @@ def gather(home: str | None) -> Facts:
         cards=cards,
         cuda_order=os.environ.get("CUDA_DEVICE_ORDER"),
         simulated=bool(snap and snap["simulated"]),
+        metrics={
+            group["name"]: tuple(group.get("missing_metrics", ()))
+            for group in (snap["groups"] if snap else ())
+        },
         notices=tuple(
             NoticeFacts(notice["id"], notice["level"], notice["say"])
             for notice in (snap["notices"] if snap else ())

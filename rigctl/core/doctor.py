@@ -49,6 +49,7 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
         check_persistence(facts.cards),
         *check_lost(facts.cards),
         *check_notices(facts.notices, facts.socket.answer == "answers"),
+        *check_metrics(facts.metrics),
         check_proxies(facts.proxies, facts.no_proxy),
         check_nvml_package(facts.nvml_packages),
         *check_disks(facts.disks),
@@ -258,6 +259,15 @@ def check_notices(notices: tuple[NoticeFacts, ...], running: bool) -> Iterable[F
         else:
             findings.insert(0, Finding("idle-but-hot", SKIPPED, "only a running daemon knows"))
     return findings
+
+
+def check_metrics(metrics: Mapping[str, tuple[str, ...]]) -> Iterable[Finding]:
+    """Series that an engine version does not serve: figures shown as `--` for that reason (C69)."""
+    return [
+        Finding("metrics-missing", OK, f"{group} does not serve {', '.join(names)}: shown as `--`")
+        for group, names in metrics.items()
+        if names
+    ]
 
 
 def check_proxies(proxies: Mapping[str, tuple[str, ...]], no_proxy: Mapping[str, str]) -> Finding:

@@ -119,6 +119,8 @@ class Facts:
     """CUDA_DEVICE_ORDER of this shell."""
     simulated: bool = False
     notices: tuple[NoticeFacts, ...] = ()
+    metrics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Group -> series that its engine was asked for and does not serve."""
     proxies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Where (`this shell`, `the systemd user environment`) -> the proxy variables set there."""
     no_proxy: Mapping[str, str] = field(default_factory=dict)

@@ -184,6 +184,8 @@ class GroupView:
     """Seconds since the last answered poll."""
     leftovers: tuple[int, ...] = ()
     """Pids of this group's own past engine that still live (C01)."""
+    missing_metrics: tuple[str, ...] = ()
+    """Metric names that were looked for and this engine version does not serve (C69)."""
     drain_limit: Reading = NOT_YET
     """Seconds that running answers may take to finish on stop, restart and the sleep toggle."""
 

@@ -89,6 +89,8 @@ def view_group(state: RigState, group: GroupState, power: PowerView, now: Mono) 
         differs=group.differs,
         log=spec.log,
         sample_age=off if sample is None else now - sample.at,
+        drain_limit=spec.drain,
+        missing_metrics=() if sample is None else sample.missing,
         leftovers=engine.leftovers if isinstance(engine, Stopping) else (),
     )
 

@@ -223,3 +223,12 @@ def test_what_logout_and_reboot_do(login: LoginFacts, expected: dict[str, str]) 
     """Linger, the unit's target and its enabled state each have their word."""
     findings = {each.id: each.severity for each in doctor.check_login(login)}
     assert findings == expected
+
+
+@pytest.mark.case("C69")
+def test_series_that_an_engine_does_not_serve_are_named() -> None:
+    """After an upgrade the figures that went are told apart from figures that are zero."""
+    names = ("kv_available_tokens", "mamba_usage")
+    (finding,) = doctor.check_metrics({"standard": names, "long": ()})
+    assert finding.id == "metrics-missing"
+    assert all(name in finding.say for name in names)
