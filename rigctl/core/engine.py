@@ -113,7 +113,7 @@ def _start(engine: Engine, now: Mono) -> Step:
         case Stopping():
             return Engine(replace(state, then=ThenStart("asked"))), ()
         case Draining():
-            return Engine(Ready(now, state.process)), ()
+            return Engine(_serving_on(state, now)), ()
         case Spawning():
             return Engine(replace(state, abort=None)), ()
         case Waiting() | Loading() | Ready():
@@ -139,7 +139,8 @@ def _stop(engine: Engine, asked: StopAsked, now: Mono, policy: Policy) -> Step:
             return after, (AbortRequests(), *orders)
         case Ready():
             deadline = Mono(now + asked.drain)
-            return replace(engine, state=Draining(now, deadline, state.process, then)), ()
+            draining = Draining(now, deadline, state.process, then, ready_since=state.since)
+            return replace(engine, state=draining), ()
         case Draining():
             deadline = min(state.deadline, Mono(now + asked.drain))
             return replace(engine, state=replace(state, deadline=deadline, then=then)), ()
@@ -155,7 +156,7 @@ def _cancel(engine: Engine, why: str, now: Mono) -> Step:
     state = engine.state
     match state:
         case Draining():
-            return replace(engine, state=Ready(now, state.process)), ()
+            return replace(engine, state=_serving_on(state, now)), ()
         case Stopping():
             return replace(engine, state=replace(state, then=ThenStart(why))), ()
         case Spawning():
@@ -164,6 +165,12 @@ def _cancel(engine: Engine, why: str, now: Mono) -> Step:
             return engine, ()
         case _:
             assert_never(state)
+
+
+def _serving_on(state: Draining, now: Mono) -> Ready:
+    """It never stopped: its uptime goes on."""
+    since = now if state.ready_since is None else state.ready_since
+    return Ready(since, state.process)
 
 
 def _end(engine: Engine, process: ProcessIdentity, then: After, now: Mono, policy: Policy) -> Step:

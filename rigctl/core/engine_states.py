@@ -81,6 +81,8 @@ class Draining:
     in_flight: Reading = NOT_YET
     quiet: int = 0
     """Polls in a row that saw nothing in flight: two end the drain, one can be a gap (C72)."""
+    ready_since: Mono | None = None
+    """When it began to serve: a cancelled drain has not ended that."""
 
 
 class Stage(Enum):

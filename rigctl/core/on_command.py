@@ -159,12 +159,19 @@ def _stop(
             return refuse(state, f"{name} would not come back: {held}", "cards")
     if not restart and isinstance(group.engine.state, Off | Failed):
         return refuse(state, f"{name} does not run; nothing to stop", "already")
-    for other in running_for(state.operations, name):
-        state = cancel(state, other, f"stop asked by {asked.by}", now)
+    running = running_for(state.operations, name)
+    freed = [other for other in running if other.kind == "free"]
+    for other in running:
+        if other not in freed:
+            state = cancel(state, other, f"stop asked by {asked.by}", now)
     patience = group.spec.drain if drain is None else drain
     group = replace(group, wanted=restart, crashes=0)
     state, orders = ask_stop(state, group, f"stopped by {asked.by}", patience, restart, now)
     operation = new_operation(asked, "restart" if restart else "stop", name, now)
+    if freed:
+        # The free gets there sooner, and its lease stays as it was asked for.
+        say = "the free under way ends it; `rigctl status` shows when"
+        operation = end(operation, "done", say, now)
     return accept(state, operation, orders)
 
 
@@ -177,7 +184,8 @@ def _sleep(
     name = group.spec.name
     word = "on" if command.on else "off"
     note = NoteOverride(name, command.on, asked.by)
-    runs = isinstance(group.engine.state, Ready | Draining | Loading)
+    # What is leaving, to be stopped or lent, is not brought back by a wish for its next start.
+    runs = isinstance(group.engine.state, Ready | Loading)
     group = replace(group, sleep_on_idle=command.on)
     operation = new_operation(asked, "sleep", name, now, f"sleep-on-idle {word}")
     if group.running_sleep == command.on and runs:
@@ -189,6 +197,8 @@ def _sleep(
     refusal = cannot_end(state, group, asked)
     if refusal:
         return refuse(state, *refusal)
+    for other in running_for(state.operations, name):
+        state = cancel(state, other, f"sleep-on-idle {word} asked by {asked.by}", now)
     before: dict[str, float] = {}
     if group.watched is not None and not isinstance(group.watched.scheduler_cpu, Missing):
         before["scheduler_cpu_before"] = group.watched.scheduler_cpu

@@ -81,8 +81,6 @@ def reclaim(
     lease = group.lease
     if lease is None:
         return refuse(state, f"{name} is not lent; `rigctl start {name}` starts it", "not-lent")
-    for other in running_for(state.operations, name):
-        state = cancel(state, other, f"reclaimed by {asked.by}", now)
     state, orders = end_lease(state, group, command.start, now, f"reclaimed by {asked.by}")
     operation = new_operation(asked, "reclaim", name, now, "waits for its cards")
     current = state.group(name)
@@ -104,6 +102,8 @@ def end_lease(
     orders: tuple[Order, ...] = (WriteJournal(group.spec.name, "lease-ended", why),)
     if lease.kill_at_end and lease.worker is not None:
         orders = (*orders, EndWorker(group.spec.name, lease.worker))
+    for other in running_for(state.operations, group.spec.name):
+        state = cancel(state, other, why, now)
     group = replace(group, lease=None, wanted=back)
     if not back:
         return with_group(state, group), (*orders, LookNow(group.spec.name))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rigctl.core import phases
-from rigctl.core.card_use import GIB, Use, uses
+from rigctl.core.card_use import GIB, Use, engine_gone, uses
 from rigctl.core.engine_states import (
     BackingOff,
     Draining,
@@ -43,7 +43,7 @@ def advance(state: RigState, now: Mono) -> Advanced:
             case "start" | "restart" | "reclaim" | "sleep":
                 changed = _towards_ready(state, group, operation, now)
             case "stop":
-                changed = _towards_off(group, operation, now)
+                changed = _towards_off(state, group, operation, now)
             case "free":
                 state, changed, more = _towards_free(state, group, operation, now)
                 orders = (*orders, *more)
@@ -112,13 +112,29 @@ def ending(group: GroupState, now: Mono) -> str:
     return ""
 
 
-def _towards_off(group: GroupState, operation: Operation, now: Mono) -> Operation:
+def _towards_off(state: RigState, group: GroupState, operation: Operation, now: Mono) -> Operation:
     operation = _stages(group, operation, now)
     if isinstance(group.engine.state, Off):
         figures = _figures(operation, now)
         say = f"off in {now - operation.since:.1f} s{_killed(operation)}"
+        kept = _not_released(state, group) if "term" in operation.marks else ""
+        if kept:
+            return end(operation, "partly", f"{say}, but {kept}", now, figures)
         return end(operation, "done", say, now, figures)
     return replace(operation, say=ending(group, now) or operation.say)
+
+
+def _not_released(state: RigState, group: GroupState) -> str:
+    """What speaks against the cards being free of this engine; empty when nothing does."""
+    if engine_gone(group.spec.cards, state.sweep, group.mine, state.baselines):
+        return ""
+    sweep = state.sweep
+    if sweep is None or sweep.error or not sweep.answered:
+        error = "" if sweep is None else sweep.error
+        return f"NVML cannot confirm that its cards are free: {error or 'not answering'}"
+    look = uses(group.spec.cards, sweep, group.mine, state.baselines)
+    kept = [each.say for each in look if each.kind not in ("free", "lost", "foreign")]
+    return f"{'; '.join(kept)}; see `nvidia-smi`"
 
 
 def _towards_ready(
@@ -126,10 +142,13 @@ def _towards_ready(
 ) -> Operation:
     engine = group.engine.state
     operation = _stages(group, operation, now)
+    if isinstance(engine, Waiting | Spawning | Loading):
+        operation = mark(operation, "start", now)
     match engine:
         case Ready():
-            if operation.kind in ("restart", "sleep") and "term" not in operation.marks:
-                return operation
+            down = {"term", "start"} & operation.marks.keys()
+            if operation.kind in ("restart", "sleep") and not down:
+                return operation  # still the old engine
             operation = mark(operation, "ready", now)
             if operation.kind == "sleep":
                 return _settled(state, group, operation, now)
@@ -139,6 +158,8 @@ def _towards_ready(
             return end(operation, "failed", why, now)
         case BackingOff(why=why):
             return end(operation, "failed", f"{why}; it is tried again by itself", now)
+        case Off() if group.wanted:
+            return operation  # found so by a new daemon, which takes it up next
         case Off(why=why):
             return end(operation, "cancelled", why, now)
         case Waiting(on=on):

@@ -6,15 +6,24 @@ from dataclasses import replace
 
 from rigctl.core.engine_states import Loading, Off, Ready, StartAsked, StopAsked
 from rigctl.core.ids import Mono
-from rigctl.core.operations import running_for
+from rigctl.core.operations import end, put, running_for
 from rigctl.core.orders import LookNow, Order
 from rigctl.core.run_engine import Fed, feed_engine
 from rigctl.core.state import GroupState, RigState, with_group
+
+_ITS_DAEMONS = ("nvml-release", "power-limit")
+"""Operations that live in a daemon's memory alone."""
 
 
 def on_began(state: RigState, first: bool, now: Mono) -> Fed:
     """Take up every group where it was left. `first`: no daemon ever ran on this home."""
     orders: tuple[Order, ...] = ()
+    for operation in state.operations:
+        known = operation.group is not None and state.group(operation.group) is not None
+        if operation.running and (not known or operation.kind in _ITS_DAEMONS):
+            why = "the daemon was restarted before this was done; ask again"
+            ended = end(operation, "cancelled", why, now)
+            state = replace(state, operations=put(state.operations, ended))
     for group in state.groups:
         if first and group.spec.start_with_daemon:
             group = replace(group, wanted=True)
