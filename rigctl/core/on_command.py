@@ -55,8 +55,9 @@ from rigctl.core.orders import (
     SignalWhole,
 )
 from rigctl.core.reading import Missing
-from rigctl.core.run_engine import feed_engine
-from rigctl.core.state import GroupState, RigState, with_group
+from rigctl.core.resume import on_began
+from rigctl.core.run_engine import Fed, feed_engine
+from rigctl.core.state import UNREADABLE, GroupState, RigState, with_group
 
 
 def on_command(state: RigState, asked: CommandAsked, now: Mono) -> Outcome:
@@ -77,7 +78,8 @@ def on_command(state: RigState, asked: CommandAsked, now: Mono) -> Outcome:
             return accept(state, operation, (PauseNvml(operation.id, seconds),))
         case ConfirmState():
             operation = end(new_operation(asked, "confirm", None, now), "done", "confirmed", now)
-            return accept(replace(state, confirmed=True), operation, ())
+            state, orders = _confirmed(state, now)
+            return accept(state, operation, orders)
         case StopDaemon(stop_engines):
             return _stop_daemon(state, asked, stop_engines, now)
         case _:
@@ -105,6 +107,12 @@ def on_command(state: RigState, asked: CommandAsked, now: Mono) -> Outcome:
             return _end_leftovers(state, group, asked, now)
         case _:
             assert_never(command)
+
+
+def _confirmed(state: RigState, now: Mono) -> Fed:
+    """A person has looked: the rig goes on as it would have at the daemon's start."""
+    others = tuple(each for each in state.troubles if each.id != UNREADABLE)
+    return on_began(replace(state, confirmed=True, troubles=others), False, now)
 
 
 # ---- start, stop, restart ------------------------------------------------------------

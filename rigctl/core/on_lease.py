@@ -100,7 +100,7 @@ def end_lease(
         return state, ()
     back = start and lease.bring_back
     orders: tuple[Order, ...] = (WriteJournal(group.spec.name, "lease-ended", why),)
-    if lease.kill_at_end and lease.worker is not None:
+    if lease.kill_at_end and lease.worker is not None and state.confirmed:
         orders = (*orders, EndWorker(group.spec.name, lease.worker))
     for other in running_for(state.operations, group.spec.name):
         state = cancel(state, other, why, now)

@@ -199,6 +199,8 @@ def _closed(state: RigState, name: str, now: Mono) -> str:
 def _leases(state: RigState, now: Mono) -> Fed:
     """An overdue lease is said once, aloud; nothing is ended but what `--kill` allowed."""
     orders: tuple[Order, ...] = ()
+    if not state.confirmed:
+        return state, orders
     for group in state.groups:
         lease = group.lease
         if lease is None or lease.warned or not leases.overdue(lease, state.wall):

@@ -14,6 +14,8 @@ from rigctl.core.engine_states import (
     EngineOrder,
     Event,
     Failed,
+    GateSeen,
+    InFlight,
     Loading,
     Off,
     Ready,
@@ -22,9 +24,14 @@ from rigctl.core.engine_states import (
     Spawn,
     Spawning,
     Stage,
+    StartAsked,
     State,
+    StopAsked,
+    StopCancelled,
     Stopping,
+    Stuck,
     ThenCrash,
+    Tick,
 )
 from rigctl.core.heat import Heat
 from rigctl.core.ids import Mono
@@ -46,9 +53,17 @@ from rigctl.core.watch_words import journal
 
 Fed = tuple[RigState, tuple[Order, ...]]
 
+_ACTS = StartAsked | StopAsked | StopCancelled | GateSeen | InFlight | Stuck | Tick
+"""Events after which the machine may start or signal something."""
+
 
 def feed_engine(state: RigState, group: GroupState, event: Event, now: Mono) -> Fed:
-    """One event into one group's machine; the rig's state with everything that follows from it."""
+    """One event into one group's machine; the rig's state with everything that follows from it.
+
+    What only happened is taken in always; what would act waits until a rebuilt state is confirmed.
+    """
+    if not state.confirmed and isinstance(event, _ACTS):
+        return with_group(state, group), ()
     before = group.engine.state
     engine, engine_orders = step(group.engine, event, now, group.spec.policy)
     group = replace(group, engine=engine)

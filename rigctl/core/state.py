@@ -102,6 +102,10 @@ class GroupState:
         return self.watched.pids if self.watched.process == self.process else ()
 
 
+UNREADABLE = "state-unreadable"
+"""The trouble of a state file that could not be read; it stands until a person confirms."""
+
+
 @dataclass(frozen=True, slots=True)
 class Trouble:
     """A standing fault of the shell or the host, shown until it is over."""
@@ -176,6 +180,8 @@ def fresh_group(spec: GroupSpec, now: Mono, why: str = "not started yet") -> Gro
 
 def next_wake(state: RigState, now: Mono) -> Mono | None:
     """When something changes by time alone. Timers are derived, never kept beside the state."""
+    if not state.confirmed:
+        return None
     due = [at for group in state.groups if (at := deadline_of(group.engine.state)) is not None]
     for group in state.groups:
         lease = group.lease

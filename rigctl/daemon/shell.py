@@ -37,7 +37,7 @@ from rigctl.core.facts import (
 from rigctl.core.ids import GroupName, ProcessIdentity
 from rigctl.core.orders import Order
 from rigctl.core.redact import redact
-from rigctl.core.state import GroupState, RigState, fresh_group
+from rigctl.core.state import UNREADABLE, GroupState, RigState, fresh_group
 from rigctl.core.view import view
 from rigctl.daemon.adoption import adopt_group, rebuild
 from rigctl.daemon.backend import RigBackend
@@ -193,7 +193,7 @@ class Shell:
         if isinstance(saved, Unreadable):
             kept = f"; the bad file is kept as {saved.kept}" if saved.kept else ""
             say = f"{saved.reason}{kept}; engines found by their start token are only watched"
-            self._post(TroubleSeen("state-unreadable", say, "error"))
+            self._post(TroubleSeen(UNREADABLE, say, "error"))
 
     # ---- running -----------------------------------------------------------------------
 
