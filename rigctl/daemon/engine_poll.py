@@ -183,7 +183,11 @@ class EnginePoll:
             answer = await self._http.get(host, port, "/ready", timeout=PATIENCE)
         except HttpError:
             return
-        if answer.status == 200:
+        if answer.status != 200:
+            return
+        # On another server's port an engine hears that one's answer, and even says it is ready.
+        owner = listener(port)
+        if owner is None or owner in self._launcher.members(process):
             self._post(EngineReady(name, process))
 
     async def _text(

@@ -231,3 +231,36 @@ def test_each_start_journals_what_changed_since_the_last(rig: Rig) -> None:
 def _all_free(rig: Rig) -> bool:
     shown = rig.snapshot() or {"cards": []}
     return {card["use"] for card in shown["cards"]} == {"free"}
+
+
+def test_anothers_answer_on_the_port_is_not_our_engines(rig: Rig) -> None:
+    """While ours loads, some other server answers 200 on `/ready`: ours is not ready by that."""
+
+    def slow(table: dict[str, Any]) -> None:
+        table["group"][0]["env"]["SIM_LOAD_SECONDS"] = "2000"
+
+    rig.configure(slow)
+    rig.begin()
+    assert rig.run("start", "standard").returncode == 0
+    rig.wait(lambda: rig.group("standard")["pid"], "the process")
+    program = (
+        "import http.server, sys\n"
+        "class H(http.server.BaseHTTPRequestHandler):\n"
+        "    def do_GET(self):\n"
+        "        self.send_response(200); self.end_headers()\n"
+        "    def log_message(self, *_): print('asked', flush=True)\n"
+        "http.server.HTTPServer(('127.0.0.1', int(sys.argv[1])), H).serve_forever()\n"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", program, str(rig.port("standard"))], stdout=subprocess.PIPE
+    )
+    try:
+        assert other.stdout is not None
+        for _ in range(3):
+            assert other.stdout.readline().strip() == b"asked"
+        assert rig.state("standard") == "starting"
+    finally:
+        other.kill()
+        other.wait()
+        assert other.stdout is not None
+        other.stdout.close()
