@@ -138,7 +138,9 @@ def _toggle_question(state: PanelState) -> tuple[str, ...]:
 def _reclaim_question(state: PanelState) -> tuple[str, ...]:
     view = _group(state)
     lease = view.lease
-    if lease is None or (lease.pid is None and lease.held_bytes.value <= 0):
+    if lease is None or view.state == "draining":
+        return ()  # A free that still drains is called off: nothing is lost by that.
+    if lease.pid is None and lease.held_bytes.value <= 0:
         return ()
     return consequences.reclaim(state, view)
 

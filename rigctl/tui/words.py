@@ -15,14 +15,14 @@ _SIGNS = {"EUR": "€", "USD": "$", "GBP": "£", "CHF": "CHF"}
 
 
 def duration(seconds: float) -> str:
-    """Two units at most: `41 s`, `12 min`, `1h 12m`, `3d 04h`; below ten seconds one decimal."""
+    """Two units at most: `41 s`, `12 min`, `1h 12m`, `3d 04h`; seconds up to five minutes."""
     seconds = max(0.0, seconds)
     if seconds < 9.95 and seconds != int(seconds):
         return f"{seconds:.1f} s"
     whole = round(seconds)
-    if whole < 120:
+    if whole < 300:
         return f"{whole} s"
-    minutes = whole // 60
+    minutes = round(whole / 60)
     if minutes < 60:
         return f"{minutes} min"
     hours, minutes = divmod(minutes, 60)
@@ -33,7 +33,7 @@ def duration(seconds: float) -> str:
 
 
 def whole_seconds(reading: Reading) -> str:
-    """`74 s`, rounded; durations over two minutes in minutes."""
+    """`74 s`, rounded; durations over five minutes in minutes."""
     return ABSENT if isinstance(reading, Missing) else duration(round(reading))
 
 

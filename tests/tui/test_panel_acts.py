@@ -23,7 +23,7 @@ async def test_free_asks_once_with_its_consequence_in_numbers(open_panel: OpenPa
         await opened.until_text("again: free long")
         for part in (
             "Takes 4 cards from long: 4–7.",
-            "3 answers run: up to 3 min to finish",
+            "3 answers run: up to 180 s to finish",
             "434k cached tokens are lost",
             "Coming back takes about 74 s",
             "Ends 7 processes of pid 5700",
@@ -206,3 +206,15 @@ async def test_figures_of_a_question_stay_true(open_panel: OpenPanel) -> None:
         quieter = (groups[0], replace(groups[1], in_flight=1.0))
         opened.rig.show(replace(opened.rig.snapshot, groups=quieter))
         await opened.until_text("1 answer runs")
+
+
+async def test_a_free_that_drains_is_called_off_without_a_question(open_panel: OpenPanel) -> None:
+    """r while the answers still finish: nothing is lost by that, so nothing is asked."""
+    lease = samples.picture().groups[1].lease
+    draining = replace(samples.busy().groups[1], state="draining", countdown=170.0, lease=lease)
+    shot = replace(samples.busy(), groups=(samples.busy().groups[0], draining))
+    async with open_panel(shot) as opened:
+        assert "3 answers left, at most 170 s more" in opened.text
+        await opened.pilot.press("r")
+        await opened.until(lambda: bool(opened.rig.sent), "the command")
+        assert opened.rig.sent == [commands.ReclaimGroup("long")]  # type: ignore[arg-type]

@@ -208,16 +208,13 @@ def flow_rows(view: GroupView, cells: int, glyphs: Glyphs) -> list[Ranked]:
         (f" {words.duration(round(flow.since))}", "strong"),
     )
     waiting = flow.waiting
-    wait = f"{words.plural(waiting, 'answer')} wait" if not isinstance(waiting, Missing) else ""
-    if wait and round(known(waiting, 0)) == 1:
-        wait += "s"
-    say = flow.say or wait
-    if flow.state in {"stalled", "prefilling"} and wait and not flow.say:
-        say = wait
+    waits = known(waiting, 0)
+    wait = f"{words.plural(waits, 'answer')} wait{'s' if round(waits) == 1 else ''}"
+    say = flow.say or (wait if waits > 0 else "")
     gap = "   " if sum(len(text) for text, _ in head) + 3 + len(say) <= cells else "  "
     out: list[Ranked] = [(0, (*head, (gap, "text"), (say, "text")))]
     left, total = flow.tokens_left, flow.tokens_total
-    if isinstance(left, Missing):
+    if isinstance(left, Missing) or left <= 0:
         return out
     figure: Line = ((f"{words.tokens(left)} left", "text"),)
     share: Reading = NONE
@@ -273,7 +270,9 @@ def _leaving(view: GroupView, cells: int, glyphs: Glyphs) -> list[Ranked]:
     what = f"{words.plural(known(running, 0), 'answer')} left" if view.state == "draining" else ""
     limit = "" if isinstance(left, Missing) else f"at most {words.whole_seconds(left)} more"
     text = ", ".join(part for part in (what, limit) if part) or view.say
-    return [(0, ((f"{glyphs.busy} {view.state}  ", "accent"), (text, "text")))]
+    # The frame has the word already; where it is narrow the figures need the room.
+    lead = f"{glyphs.busy} {view.state}  " if cells >= 50 else f"{glyphs.busy} "
+    return [(0, ((lead, "accent"), (text, "text")))]
 
 
 def _leftover_text(view: GroupView) -> str:
