@@ -138,6 +138,8 @@ class World:
                     self._hear(peer, json.loads(line))
         except (OSError, asyncio.LimitOverrunError):
             pass
+        except asyncio.CancelledError:
+            pass  # the world ends; passed on, asyncio would print a traceback for each engine
         finally:
             self._peers.discard(peer)
             self._cards.leave(peer.pid)
