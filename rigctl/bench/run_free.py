@@ -45,7 +45,9 @@ def measure(what: Row, rig: Rig, group: str, release: float, peer: Supervisor) -
     drain = figures.get("drain_seconds", 0.0)
     noticed = drain + figures["engine_exit_seconds"] + figures["release_seconds"]
     before_signal = max(0.0, figures["total_seconds"] - noticed)
-    if view["in_flight"] == 0:  # nothing to drain: making sure of that is rigctl's own time
+    in_flight = view["in_flight"]
+    if not (isinstance(in_flight, float) and in_flight > 0):
+        # Nothing was there to drain: making sure of that is rigctl's own time.
         before_signal, drain = before_signal + drain, 0.0
     free_at = max(gone, freed + release)
     after_free = max(0.0, told - free_at)
