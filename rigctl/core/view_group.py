@@ -119,6 +119,8 @@ def _state(state: RigState, group: GroupState, now: Mono) -> tuple[str, str, str
             if group.lease is not None:
                 return "off", f"lent to “{group.lease.holder}”", f"rigctl reclaim {name}"
             return "off", why, f"rigctl start {name}"
+        case Waiting() if group.lost_card:
+            return "starting", f"waits: {group.lost_card}", f"reboot, then rigctl start {name}"
         case Waiting(on=on):
             return "starting", f"waits: {on}" if on else "waits for its turn", f"rigctl stop {name}"
         case Spawning():

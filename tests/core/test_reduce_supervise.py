@@ -126,6 +126,23 @@ def test_a_lost_card_stops_the_restarts_of_its_own_group_only() -> None:
     assert "not restarted" in rig.group("long").last_exit
 
 
+@pytest.mark.case("C11")
+def test_a_card_lost_while_its_engine_backs_off_holds_the_next_start() -> None:
+    """The crash was seen before its cause: it waits for a reboot, and says so."""
+    rig = Rig()
+    process = rig.start("long")
+    rig.vanish("long", process, 1)
+    assert isinstance(rig.engine("long"), BackingOff)
+    spawned = len(rig.of(SpawnEngine))
+    rig.cards[6] = Card(lost="GPU is lost (15)")
+    rig.sweep()
+    rig.tick(1000.0)
+    assert len(rig.of(SpawnEngine)) == spawned
+    shown = view(rig.state, Mono(rig.now), (), "0", 1).groups[1]
+    assert shown.advice == "reboot, then rigctl start long"
+    assert "GPU is lost" in shown.say
+
+
 @pytest.mark.case("C16")
 def test_a_driver_mismatch_blocks_stops_until_insisted_on() -> None:
     """What stops now does not come back before a reboot: said, and only `force` goes on."""

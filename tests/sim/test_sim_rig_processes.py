@@ -150,6 +150,24 @@ def test_everything_ends_with_a_demo_killed_by_9(monkeypatch: pytest.MonkeyPatch
     wait_for(lambda: not os.path.exists(home), "the folder's end")
 
 
+def test_a_world_ends_without_a_word(tmp_path: Path) -> None:
+    """Peers are still connected when it ends: nobody's terminal gets a trace for it."""
+    sock = tmp_path / "world.sock"
+    command = [sys.executable, "-m", "rigctl.sim.rig", str(tmp_path / "cards.json"), str(sock)]
+    world = subprocess.Popen(command, stderr=subprocess.PIPE)
+    wait_for(sock.exists, "the world's socket")
+    peers = [socket.socket(socket.AF_UNIX) for _ in range(3)]
+    for peer in peers:
+        peer.connect(str(sock))
+        peer.sendall(b'{"do": "foreign", "card": 0, "pid": 1, "bytes": 1}\n')
+    wait_for(lambda: cardfile.read(tmp_path / "cards.json").cards[0].processes, "a peer's word")
+    world.terminate()
+    assert world.communicate(timeout=20)[1] == b""
+    assert world.returncode == 0
+    for peer in peers:
+        peer.close()
+
+
 async def test_the_lifeline_returns_when_the_world_is_gone(rig: DemoRig) -> None:
     """What the daemon waits on; a world that was never there counts as gone."""
     import asyncio
