@@ -91,9 +91,10 @@ class Panel(App[int], inherit_bindings=False):
     def on_mount(self) -> None:
         """Themes, the link, the watch for silence."""
         found, complaints = themes.load()
+        wish = themes.add_file(self._wish, found, complaints)
         for theme in found:
             self.register_theme(theme)
-        self.theme, sorry = themes.pick(self._wish, found)
+        self.theme, sorry = themes.pick(wish, found)
         for text in [*self.keys.complaints, *complaints, *([sorry] if sorry else [])][:1]:
             self.say(text, "warn")
         self.app_resume_signal.subscribe(self, self._paint_anew)

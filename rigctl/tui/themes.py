@@ -100,6 +100,23 @@ def load(where: Path | None = None) -> tuple[list[Theme], list[str]]:
     return themes, complaints
 
 
+def add_file(wish: str | None, themes: list[Theme], complaints: list[str]) -> str | None:
+    """A wish that is a file is read and added; the wish as a name, or None where it is bad."""
+    if not wish or not wish.endswith(".toml"):
+        return wish
+    path = Path(wish).expanduser()
+    try:
+        theme = parse(path.read_text(encoding="utf-8"), path.name)
+    except (OSError, UnicodeDecodeError) as error:
+        complaints.insert(0, f"theme {wish} cannot be read: {error}")
+        return None
+    except ThemeError as error:
+        complaints.insert(0, f"theme {error}")
+        return None
+    themes[:] = [*(one for one in themes if one.name != theme.name), theme]
+    return theme.name
+
+
 def pick(wish: str | None, themes: list[Theme]) -> tuple[str, str]:
     """The name to use and, where the wish cannot be met, a sentence about it."""
     names = [theme.name for theme in themes]

@@ -163,3 +163,14 @@ async def test_the_theme_key_walks_through_all(open_panel: OpenPanel) -> None:
             await opened.pilot.press("t")
             await opened.until_text(f"theme {name}")
             assert opened.panel.theme == f"rig-{name}"
+
+
+async def test_a_theme_can_be_a_file_of_ones_own(tmp_path: Path, open_panel: OpenPanel) -> None:
+    """--theme FILE: read and used; a file that is not there is said, and another shown."""
+    own = tmp_path / "mine.toml"
+    own.write_text((themes.folder() / "dark.toml").read_text().replace('"dark"', '"mine"'))
+    async with open_panel(samples.calm(), theme=str(own)) as opened:
+        assert opened.panel.theme == "rig-mine"
+    async with open_panel(samples.calm(), theme=str(tmp_path / "gone.toml")) as opened:
+        await opened.until_text("cannot be read")
+        assert opened.panel.theme == "rig-dark"
