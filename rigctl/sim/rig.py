@@ -82,7 +82,6 @@ class World:
         self._path = path
         self._cards = Cards(count, speed, _start_ticks)
         self._peers: set[_Peer] = set()
-        self._talks: set[asyncio.Task[None]] = set()
         self._moved = asyncio.Event()
         self._last = time.monotonic()
 
@@ -105,8 +104,6 @@ class World:
         for peer in tuple(self._peers):
             peer.end()
             peer.close()
-        if self._talks:  # cancelled by the loop's end they would print a page of traces
-            await asyncio.wait(self._talks, timeout=1.0)
         with contextlib.suppress(OSError):
             os.unlink(sock)
         if sweep is not None and (sweep / MADE_BY_DEMO).exists():
@@ -135,9 +132,6 @@ class World:
         )
         peer = _Peer(struct.unpack("3i", raw)[0], writer)
         self._peers.add(peer)
-        task = asyncio.current_task()
-        assert task is not None
-        self._talks.add(task)
         try:
             while line := await reader.readline():
                 with contextlib.suppress(ValueError, KeyError, TypeError):
@@ -150,7 +144,6 @@ class World:
             self._peers.discard(peer)
             self._cards.leave(peer.pid)
             self._moved.set()
-            self._talks.discard(task)
             peer.close()
 
     def _hear(self, peer: _Peer, row: Mapping[str, Any]) -> None:
