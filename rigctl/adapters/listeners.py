@@ -8,25 +8,28 @@ _LISTEN = "0A"
 
 
 def listener(port: int) -> int | None:
-    """The pid that listens on the port; None when nobody does or it cannot be told.
+    """The pid that listens on the port; None when nobody does or it cannot be told."""
+    return holder(listening(port))
 
-    A socket's owner is found among the processes whose descriptors we may read: our own uid's.
-    Of several holders (a server and the children it forked) the oldest pid is named.
+
+def holder(inodes: frozenset[str]) -> int | None:
+    """The pid that holds one of these sockets, among processes whose descriptors we may read.
+
+    Those are our own uid's. Of several holders (a server and the children it forked) the oldest
+    pid is named.
     """
-    inodes = _listening(port)
     if not inodes:
         return None
-    wanted = {f"socket:[{inode}]" for inode in inodes}
-    found = [pid for pid in _pids() if _holds(pid, wanted)]
-    return min(found, default=None)
+    return min((pid for pid in _pids() if holds(pid, inodes)), default=None)
 
 
 def listens(port: int) -> bool:
     """Whether anybody listens on the port, whoever it is."""
-    return bool(_listening(port))
+    return bool(listening(port))
 
 
-def _listening(port: int) -> set[str]:
+def listening(port: int) -> frozenset[str]:
+    """The sockets that listen on the port, named as /proc/PID/fd shows them."""
     found: set[str] = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
@@ -37,15 +40,16 @@ def _listening(port: int) -> set[str]:
         for line in lines:
             fields = line.split()
             if fields[3] == _LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
-                found.add(fields[9])
-    return found
+                found.add(f"socket:[{fields[9]}]")
+    return frozenset(found)
 
 
 def _pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
-def _holds(pid: int, wanted: set[str]) -> bool:
+def holds(pid: int, wanted: frozenset[str]) -> bool:
+    """Whether the process has one of these sockets open."""
     try:
         for descriptor in os.listdir(f"/proc/{pid}/fd"):
             try:

@@ -29,7 +29,9 @@ def on_foreign(state: RigState, fact: ForeignEngineSeen) -> Fed:
         return state, ()
     name = group.spec.name
     if fact.pid is None:
-        group = replace(group, foreign=None, watch=None, sample=None, running_sleep=None)
+        group = replace(
+            group, foreign=None, watch=None, sample=None, running_sleep=None, command=()
+        )
         return with_group(state, group), (
             WriteJournal(name, "foreign-gone", f"pid {before}, not ours, has left the port"),
         )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from rigctl.adapters import proc
 from rigctl.adapters.http1.client import HttpClient
 from rigctl.adapters.http1.errors import HttpError
-from rigctl.adapters.listeners import listener
+from rigctl.adapters.listeners import holder, holds, listener, listening
 from rigctl.adapters.process import ProcessLauncher
 from rigctl.config.flags import launches_sglang, mask
 from rigctl.core.engine_states import Draining, Loading, Stopping
@@ -65,8 +65,10 @@ class EnginePoll:
         self._http = http
         self._logs = logs
         self._cpu: dict[GroupName, tuple[ProcessIdentity, float, dict[int, float]]] = {}
-        self._scanned: dict[ProcessIdentity, float] = {}
-        self._titles: dict[int, str] = {}
+        self._scanned: dict[GroupName, tuple[ProcessIdentity, float]] = {}
+        self._titles: dict[GroupName, dict[int, str]] = {}
+        """Of the members seen last; a number that is handed out anew has a name of its own."""
+        self._listening: dict[GroupName, frozenset[str]] = {}
         self._scraped: dict[GroupName, float] = {}
 
     async def processes(self, name: GroupName) -> None:
@@ -77,15 +79,16 @@ class EnginePoll:
             return
         now = self._clock.now()
         whole = isinstance(group.engine.state, Stopping | Loading)
-        if whole or now - self._scanned.get(process, 0.0) >= FULL_SCAN:
+        scanned = self._scanned.get(name)
+        if whole or scanned is None or scanned[0] != process or now - scanned[1] >= FULL_SCAN:
             pids = self._launcher.members(process)
-            self._scanned[process] = now
+            self._scanned[name] = (process, now)
         else:
             pids = self._launcher.known_members(process)
         if isinstance(group.engine.state, Stopping):
             self._post(EngineWatched(name, process, pids, ()))
             return
-        titles = tuple(self._title(pid) for pid in pids)
+        titles = self._titled(name, pids)
         used = proc.usage(pids)
         cores, busiest = self._load(name, process, used.cpu_seconds, now, pids, titles)
         self._post(
@@ -101,12 +104,14 @@ class EnginePoll:
             )
         )
 
-    def _title(self, pid: int) -> str:
+    def _titled(self, name: GroupName, pids: tuple[int, ...]) -> tuple[str, ...]:
         """A worker names itself a moment after it was forked, so an odd title is asked again."""
-        known = self._titles.get(pid, "")
-        if "::" not in known:
-            known = self._titles[pid] = proc.title(pid)
-        return known
+        known = self._titles.get(name, {})
+        titles = {
+            pid: known[pid] if "::" in known.get(pid, "") else proc.title(pid) for pid in pids
+        }
+        self._titles[name] = titles
+        return tuple(titles.values())
 
     def _load(
         self,
@@ -214,7 +219,11 @@ class EnginePoll:
             return
         _, port = self._book.address(name)
         known = None if group.foreign is None else group.foreign.pid
-        pid = listener(port)
+        inodes = listening(port)
+        if inodes == self._listening.get(name) and (known is None or holds(known, inodes)):
+            return  # to find a socket's owner every process is looked into: only for a new one
+        self._listening[name] = inodes
+        pid = holder(inodes)
         if pid == known:
             return
         argv = () if pid is None else proc.cmdline(pid)

@@ -32,6 +32,10 @@ LOOKED_AT = 1.0
 LINGER = 5.0
 """After a single look: as long as somebody looks."""
 HOST = 10.0
+PORT = 5.0
+"""Between looks at who listens where an engine of ours would."""
+HURRY_FOR = 10.0
+"""A stage of an end that takes longer is held up by something that hurry does not move."""
 
 
 class Pollers:
@@ -69,11 +73,16 @@ class Pollers:
         self._active_at = clock.now()
         self._looked_at = Mono(-LINGER)
         self._uuids: tuple[str, ...] | None = None
+        self._stages: dict[GroupName, tuple[Stage | None, float]] = {}
+        self._again: set[str] = set()
+        """Sources that were asked for while a look at them was under way."""
 
     def look(self, group: GroupName) -> None:
         """Somebody waits: everything about this group is looked at in the next round, at once."""
         for source in ("cards", f"{group}.processes", f"{group}.engine", f"{group}.log"):
             self._due.pop(source, None)
+            if source in self._running:
+                self._again.add(source)  # what it sees was so before
         self._wake.set()
 
     def looked(self) -> None:
@@ -132,20 +141,29 @@ class Pollers:
         ]
         for group in state.groups:
             name = group.spec.name
-            processes = _process_pace(group)
+            processes = _process_pace(group, now - self._since_stage(group, now))
             if processes is not None:
                 look = partial(self._engines.processes, name)
                 soonest.append(self._every(f"{name}.processes", processes, now, look))
             answers = _answer_pace(group, base)
-            if answers is None:
+            if group.process is None:  # also while a server that is not ours answers: it may leave
                 look = partial(self._engines.port, name)
-                soonest.append(self._every(f"{name}.port", max(base, 5.0), now, look))
+                soonest.append(self._every(f"{name}.port", max(base, PORT), now, look))
+            if answers is None:
                 continue
             look = partial(self._engines.sample, name)
             soonest.append(self._every(f"{name}.engine", answers, now, look))
             look = partial(self._engines.log, name)
             soonest.append(self._every(f"{name}.log", min(answers, 2.0), now, look))
         return min(soonest)
+
+    def _since_stage(self, group: GroupState, now: float) -> float:
+        """When its end came to the stage it is in."""
+        stage = _stage(group)
+        known = self._stages.get(group.spec.name)
+        if known is None or known[0] is not stage:
+            known = self._stages[group.spec.name] = (stage, now)
+        return known[1]
 
     def _every(
         self,
@@ -169,6 +187,10 @@ class Pollers:
 
     def _ended(self, source: str, task: asyncio.Task[None]) -> None:
         self._running.pop(source, None)
+        if source in self._again:
+            self._again.discard(source)
+            self._due.pop(source, None)
+            self._wake.set()
         if not task.cancelled() and task.exception() is not None:
             log.error("looking at %s failed", source, exc_info=task.exception())
 
@@ -203,14 +225,12 @@ def _stage(group: GroupState) -> Stage | None:
     return engine.stage if isinstance(engine, Stopping) else None
 
 
-def _process_pace(group: GroupState) -> float | None:
+def _process_pace(group: GroupState, in_stage: float) -> float | None:
     """How often its processes are looked at; a missing scheduler must show within two seconds."""
     match group.engine.state:
-        case Stopping(stage=Stage.TERM):
-            return LOOKED_AT
-        case Stopping():
+        case Stopping(stage=Stage.KILL | Stage.CLEAR) if in_stage < HURRY_FOR:
             return HURRY
-        case Loading() | Ready() | Draining():
+        case Stopping() | Loading() | Ready() | Draining():
             return LOOKED_AT
         case _:
             return None
