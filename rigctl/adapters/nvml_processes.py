@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from rigctl.core.cards import CardProcess
+from rigctl.core.harmless import one_line
 from rigctl.core.reading import Missing, Reading, Why
 
 _INIT = 1
@@ -35,7 +36,7 @@ class ProcessNames:
         try:
             owner = os.stat(folder).st_uid
             with open(f"{folder}/comm", encoding="utf-8", errors="replace") as file:
-                return True, file.read().rstrip("\n"), user_name(owner)
+                return True, one_line(file.read()), user_name(owner)
         except OSError:
             return False, "", ""
 

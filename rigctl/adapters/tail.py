@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from rigctl.core.harmless import harmless
+
 READ_BYTES: Final = 256 * 1024
 """Bytes taken in one call, so that a flood costs one call a bounded time."""
 
@@ -19,7 +21,8 @@ class Tail:
     """New lines of a file since the last call. Never blocks; a missing file has none.
 
     `offset` is where the next unread line begins and may be kept: a Tail made with it later goes
-    on there. Progress bars (`\\r`) give a line at each step; invalid UTF-8 is replaced.
+    on there. Progress bars (`\\r`) give a line at each step; invalid UTF-8 is replaced,
+    colours are left out.
     """
 
     def __init__(self, path: Path, offset: int | None = 0) -> None:
@@ -153,7 +156,8 @@ def _read_all(descriptor: int, start: int, end: int) -> bytes:
 
 
 def _text(line: bytes) -> str:
-    return line.replace(b"\0", b"").decode("utf-8", "replace")
+    # Before anybody looks for keys in it: a colour within a name would hide one.
+    return harmless(line.replace(b"\0", b"").decode("utf-8", "replace"))
 
 
 def _data_from(descriptor: int, position: int) -> int:

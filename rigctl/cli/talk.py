@@ -10,6 +10,7 @@ import os
 import socket
 
 from rigctl.cli.exits import FAILED, NOT_RUNNING, TIMED_OUT, USAGE, End
+from rigctl.core.harmless import harmless_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Conversation:
             raise Lost from None
 
     def raw_line(self, patience: float | None = PATIENCE) -> bytes:
-        """The next line as it came, without its end. TimeoutError after `patience` seconds."""
+        """The next line, no end, no orders to a terminal. TimeoutError after `patience` seconds."""
         parts = [self._rest]
         self._socket.settimeout(patience)
         while b"\n" not in parts[-1]:
@@ -86,7 +87,7 @@ class Conversation:
                 raise Lost
             parts.append(more)
         line, _, self._rest = b"".join(parts).partition(b"\n")
-        return line
+        return harmless_json(line)
 
     def line(self, patience: float | None = PATIENCE) -> dict[str, Any]:
         """The next object; the daemon's `error` ends the verb with the daemon's words."""

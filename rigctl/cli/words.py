@@ -6,6 +6,8 @@ import os
 import sys
 import time
 
+from rigctl.core.harmless import harmless_painted
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TextIO
@@ -59,7 +61,8 @@ def speaks_utf8(stream: TextIO) -> bool:
 
 
 def plain(text: str, utf8: bool) -> str:
-    """The text as it came, or in ASCII where the reader knows no more."""
+    """The text, in ASCII where the reader knows no more; our colours are its only orders."""
+    text = harmless_painted(text)
     if utf8:
         return text
     return text.translate(_ASCII).encode("ascii", "replace").decode()

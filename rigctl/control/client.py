@@ -14,6 +14,7 @@ from typing import Any, Self
 from rigctl.control import PROTOCOL, wire
 from rigctl.control.address import connect
 from rigctl.core.commands import Answer, Command
+from rigctl.core.harmless import harmless_json
 from rigctl.core.snapshot import JournalEntry, Snapshot
 
 ANSWER_SECONDS = 15.0
@@ -188,12 +189,12 @@ class _Link:
             await asyncio.get_running_loop().sock_sendall(self._socket, wire.line(question))
 
     async def line(self) -> bytes:
-        """The next line, without its end."""
+        """The next line, without its end; its strings give a terminal no orders."""
         while (end := self._buffer.find(b"\n")) < 0:
             await self._receive()
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
-        return line
+        return harmless_json(line)
 
     async def newest(self) -> bytes:
         """The newest whole line that has arrived; those before it are passed over."""
@@ -202,7 +203,7 @@ class _Link:
             await self._receive()
         whole, _, rest = bytes(self._buffer).rpartition(b"\n")
         self._buffer = bytearray(rest)
-        return whole.rpartition(b"\n")[2]
+        return harmless_json(whole.rpartition(b"\n")[2])
 
     async def messages(self) -> AsyncIterator[dict[str, Any]]:
         """Messages until the daemon says the list has ended."""

@@ -49,7 +49,7 @@ def test_logs_without_a_daemon_come_from_the_file_redacted(home, rigctl) -> None
     logs = home / "logs"
     logs.mkdir()
     (logs / "long.log").write_text("api_key='sk-secret'\nsame\nsame\nsame\n")
-    (logs / "long.log.1").write_text("the run before\n")
+    (logs / "long.1.log").write_text("the run before\n")
     done = rigctl("logs", "long", env={"LANG": "C.UTF-8"})
     assert done.stdout == "api_key='***'\nsame\n  … and the same again x 2\n"
     assert rigctl("logs", "long", "--previous", "1").stdout == "the run before\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import os
 import resource
@@ -10,8 +11,10 @@ import socket
 from pathlib import Path
 
 import pytest
+from rig_views import rig
 from served_rig import Loop, until
 
+from rigctl.control import wire
 from rigctl.control.address import connect
 from rigctl.control.client import RigError, SocketClient
 from rigctl.core.snapshot import JournalEntry
@@ -213,3 +216,19 @@ async def test_out_of_files_the_client_waits_and_the_loop_does_not_spin(
     said = [record.message for record in caplog.records]
     assert 1 <= len(said) <= 4
     assert all("too many open files" in line for line in said)
+
+
+async def test_what_the_daemon_passes_on_gives_a_terminal_no_orders(
+    client: SocketClient, loop: Loop, tmp_path: Path
+) -> None:
+    """Log lines, entries and snapshots are text for whoever shows them, C1 and DEL included."""
+    evil = "\x1b]0;x\x07\x1b[2J\x9b\x7f\u202e"
+    (tmp_path / "long.log").write_text(f"a {evil} b\n")
+    loop.entries.append(JournalEntry(1, 1.0, "long", "freed", f"lent to {evil}"))
+    loop.broadcast.publish(wire.encode_snapshot(dataclasses.replace(rig(), rig=evil)))
+    lines = [line async for line in client.log("long", 5, False, 0)]
+    entries = [entry.say async for entry in client.journal(follow=False)]
+    watched = await anext(client.snapshots())
+    texts = [*lines, *entries, (await client.snapshot()).rig, watched.rig]
+    assert len(texts) == 4
+    assert not [text for text in texts if any(sign in text for sign in "\x1b\x07\x9b\x7f\u202e")]

@@ -12,6 +12,10 @@ from rigctl.cli.follow import follow
 from rigctl.cli.logout import user
 from rigctl.cli.talk import snapshot
 from rigctl.cli.words import plural, say, show, span
+from rigctl.core.harmless import one_line
+
+HOLDER_SIGNS = 100
+"""Of a holder's name: it stands in rows, in notices and in every snapshot."""
 
 
 def add(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -91,7 +95,7 @@ def wish_for(
         "free",
         {
             "group": name,
-            "holder": args.holder or holder or user(),
+            "holder": one_line(args.holder or holder)[:HOLDER_SIGNS] or user(),
             "for_seconds": args.lease,
             "drain_seconds": args.drain,
             "force": args.force,

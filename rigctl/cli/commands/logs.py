@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from rigctl.adapters.logfile import LogFiles
 from rigctl.adapters.logfold import Fold
 from rigctl.adapters.tail import Tail, last_lines
 from rigctl.cli import where
@@ -94,9 +95,11 @@ def _lines(args: argparse.Namespace) -> Iterator[str]:
 
 
 def log_file(home: str | None, group: str, previous: int) -> Path:
-    """Where a log lies: `<name>.log`, the run before `<name>.log.1`."""
-    name = f"{group}.log" + (f".{previous}" if previous else "")
-    return Path(where.logs_folder(home)) / name
+    """Where a log lies: the run before is `NAME.1.log`, the daemon's older one `daemon.log.1`."""
+    folder = Path(where.logs_folder(home))
+    if group == DAEMON:
+        return folder / ("daemon.log" + (f".{previous}" if previous else ""))
+    return LogFiles(folder).path(group, previous)
 
 
 def _from_file(args: argparse.Namespace) -> Iterator[str]:
