@@ -6,9 +6,13 @@ import asyncio
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Mapping
 
 from rigctl.ports import RigClient
+
+LEAVE_SECONDS = 3.0
+"""How long a polite end may take once a signal asked for it."""
 
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
@@ -62,6 +66,11 @@ async def _run(panel: object, mouse: bool) -> int:
         ended_by.append(number)
         if number == signal.SIGHUP:
             _no_terminal()
+        # Textual's writer dies with its terminal, and then its queue blocks the way out: the
+        # panel holds nothing that the kernel does not give back, so leave without it (C95).
+        last = threading.Timer(LEAVE_SECONDS, os._exit, (128 + number,))
+        last.daemon = True
+        last.start()
         panel.exit(128 + number)
 
     for number in _SIGNALS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from pathlib import Path
 
 import pytest
 import samples
@@ -193,3 +194,20 @@ def test_nothing_needs_a_mouse() -> None:
         pane.until("·c2f1")
         pane.keys("j", "Enter")
         pane.until("P-states today")
+
+
+@pytest.mark.case("C95")
+def test_no_panel_outlives_its_tmux_server() -> None:
+    """kill-server in the middle of a repaint: the panel is gone soon, not stuck on its output."""
+    pane = Tmux("moving", size=(120, 36))
+    try:
+        pane.until("tok/s")
+        shell = pane.run("list-panes", "-F", "#{pane_pid}").strip()
+        children = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()
+        assert children
+    finally:
+        pane.close()
+    end = time.monotonic() + 15
+    while any(Path(f"/proc/{child}").exists() for child in children):
+        assert time.monotonic() < end, f"{children} outlive their terminal"
+        time.sleep(0.05)
