@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 import signal
@@ -105,6 +106,20 @@ def rig_table(ports: tuple[int, ...], world: str, speed: float, load: float) -> 
     return {"schema_version": 1, "rig": rig, "group": [standard, long]}
 
 
+def _forget_last(places: Home) -> None:
+    """An earlier demo's engines are gone; its state would have a new daemon call them crashed."""
+    if places.lock.exists():
+        with places.lock.open("rb") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise DemoError(
+                    f"a demo runs on {places.config.parent} already: `rigctl` looks into it"
+                ) from None
+    for folder in (places.state, places.logs):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 class DemoRig:
     """Prepare, start the world, start a load, stop. Everything ends with this process, -9 too."""
 
@@ -138,6 +153,7 @@ class DemoRig:
                     f"{places.config} is not a demo's: set RIGCTL_HOME to another folder, or unset "
                     "it so that the demo makes one of its own"
                 )
+            _forget_last(places)
         elif self._own_home:
             (base / MADE_BY_DEMO).touch()
         world = str(base / "world.sock")

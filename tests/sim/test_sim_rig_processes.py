@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
@@ -208,3 +209,24 @@ def test_every_scene_is_there() -> None:
     names = {"quiet", "team", "wall", "collapse", "crash", "lost-card", "leftover"}
     assert set(SCENES) == names
     assert all(scene.say for scene in SCENES.values())
+
+
+def test_a_demo_begins_anew_on_the_folder_of_the_last(tmp_path: Path) -> None:
+    """What the last demo's daemon remembered is of engines that are gone; its folder is reused."""
+    rig = DemoRig(home=str(tmp_path))
+    places = rig.prepare().places
+    places.state.mkdir()
+    places.state_file.write_text("{}")
+    DemoRig(home=str(tmp_path)).prepare()
+    assert not places.state.exists()
+
+
+def test_a_running_demo_is_not_disturbed_by_a_second(tmp_path: Path) -> None:
+    """Its daemon holds the lock: the second says so and touches nothing."""
+    places = DemoRig(home=str(tmp_path)).prepare().places
+    places.state.mkdir()
+    with places.lock.open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(DemoError, match="already"):
+            DemoRig(home=str(tmp_path)).prepare()
+    assert places.state.exists()

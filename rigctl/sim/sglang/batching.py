@@ -121,7 +121,7 @@ class Batcher:
         self.running: list[Request] = []
         self.chunked: Request | None = None
         self.retracted = 0
-        self.mamba_cached = 0
+        self._mamba_kept = 0
         self._rounds_owed = 0
 
     @property
@@ -132,6 +132,11 @@ class Batcher:
     def mamba_used(self) -> int:
         held = len(self.running) + (self.chunked is not None)
         return held * self.limits.mamba_each
+
+    @property
+    def mamba_cached(self) -> int:
+        """States kept for a next turn; running requests take them when they need the room."""
+        return min(self._mamba_kept, self.limits.mamba_total - self.mamba_used)
 
     @property
     def waiting_tokens(self) -> int:
@@ -298,4 +303,4 @@ class Batcher:
         self.pool.keep([*pieces, *answer])
         if self.limits.mamba_each:
             spare = self.limits.mamba_total - self.mamba_used
-            self.mamba_cached = min(self.mamba_cached + 1, max(0, spare))
+            self._mamba_kept = min(self._mamba_kept + 1, max(0, spare))
