@@ -13,7 +13,7 @@ from rigctl.core.facts import (
     TroubleSeen,
 )
 from rigctl.core.ids import Mono
-from rigctl.core.operations import end, put
+from rigctl.core.operations import Operation, end, put
 from rigctl.core.orders import WriteJournal
 from rigctl.core.run_engine import Fed
 from rigctl.core.state import RigState, Trouble, with_group
@@ -67,7 +67,9 @@ def on_limit(state: RigState, fact: PowerLimitSet, now: Mono) -> Fed:
         if fact.error:
             figures["refused"] = figures.get("refused", 0.0) + 1
             errors.append(f"{fact.error}; try `sudo nvidia-smi -i {fact.card} -pl {fact.watts:g}`")
-        say = "; ".join(errors) if errors else f"limit {fact.watts:g} W"
+        else:
+            figures["taken"] = figures.get("taken", 0.0) + 1
+        say = "; ".join(errors) or _limited(state, operation, fact, figures["taken"])
         changed = replace(operation, pending=pending, say=say, figures=figures)
         orders: tuple[WriteJournal, ...] = ()
         if not pending:
@@ -78,13 +80,26 @@ def on_limit(state: RigState, fact: PowerLimitSet, now: Mono) -> Fed:
     return state, ()
 
 
+def _limited(state: RigState, operation: Operation, fact: PowerLimitSet, taken: float) -> str:
+    """`limit 280 W on 4 cards`; a single card by its number."""
+    if taken > 1 or operation.group is not None:
+        return f"limit {fact.watts:g} W on {taken:.0f} card{'s' if taken != 1 else ''}"
+    cards = () if state.sweep is None else state.sweep.cards
+    index = next((str(card.index) for card in cards if card.uuid == fact.card), fact.card)
+    return f"limit {fact.watts:g} W on card {index}"
+
+
 def on_resumed(state: RigState, seconds: float, now: Mono) -> Fed:
     """The machine slept: nothing that was silent meanwhile is judged by it (C91)."""
     for group in state.groups:
         if group.watch is not None:
             watch = watching.resumed(group.watch, now)
             state = with_group(state, replace(group, watch=watch))
-    say = f"the machine slept for {seconds / 60:.0f} min; engines are watched anew"
+    say = (
+        f"the machine slept for {seconds / 60:.0f} min; engines are watched anew. Where one fails "
+        "now: `rigctl restart GROUP`, and if CUDA stays broken, with the engines stopped, "
+        "`sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm`"
+    )
     return state, (WriteJournal("", "resumed", say),)
 
 

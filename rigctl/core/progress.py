@@ -21,6 +21,7 @@ from rigctl.core.engine_states import (
 from rigctl.core.ids import Mono, Wall
 from rigctl.core.operations import Operation, end, mark, put
 from rigctl.core.orders import Order, WriteJournal
+from rigctl.core.plural import answers
 from rigctl.core.reading import Missing
 from rigctl.core.state import GroupState, RigState, with_group
 
@@ -96,7 +97,7 @@ def ending(group: GroupState, now: Mono) -> str:
         left = max(0.0, engine.deadline - now)
         if isinstance(engine.in_flight, Missing):
             return f"drains, running answers not known, {left:.0f} s left"
-        return f"drains, {engine.in_flight:.0f} answers run, {left:.0f} s left"
+        return f"drains, {answers(engine.in_flight, 'runs', 'run')}, {left:.0f} s left"
     if isinstance(engine, Stopping):
         left = max(0.0, engine.next_at - now)
         match engine.stage:

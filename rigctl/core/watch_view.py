@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rigctl.core import rates as rate
 from rigctl.core import stall
+from rigctl.core.plural import answers
 from rigctl.core.reading import NOT_YET, Missing, Reading, Why
 from rigctl.core.snapshot import Flow, Rates
 from rigctl.core.watch_state import Doing, Watch
@@ -100,21 +101,17 @@ def _say(watch: Watch, now: float) -> str:
                 f"expected a chunk after {_seconds(stall.longest_chunk(watch))}"
             )
         case Doing.STALLED:
-            return f"{_answers(running)} while a prompt is read"
+            return f"{answers(running, 'waits', 'wait')} while a prompt is read"
         case Doing.SLOWED:
             pace = watch.stretch.per_answer if watch.stretch is not None else 0.0
             usual = rate.normal_decode(watch.history, watch.policy.median_least) or 0.0
             return f"{pace:.0f} tok/s an answer, usually {usual:.0f}, while a prompt is read"
         case Doing.PREFILLING if running > 0:
-            return _answers(running)
+            return answers(running, "waits", "wait")
         case Doing.IDLE if running > 0:
             return f"a gauge still says {running:.0f} running, but no request is open"
         case _:
             return ""
-
-
-def _answers(count: float) -> str:
-    return f"{count:.0f} answer waits" if count == 1 else f"{count:.0f} answers wait"
 
 
 def _fresh(watch: Watch, now: float) -> Reading:

@@ -6,6 +6,7 @@ from typing import assert_never
 
 from rigctl.core.ids import GroupName
 from rigctl.core.orders import Order, TellPerson, WriteJournal
+from rigctl.core.plural import answers
 from rigctl.core.watch_facts import (
     BrokenSeen,
     HungSeen,
@@ -34,11 +35,11 @@ def _entry(name: GroupName, fact: WatchFact) -> WriteJournal:
         case StallBegan(waiting=waiting, tokens_left=left):
             rest = "" if left is None else f", {left:.0f} tokens left to read"
             return WriteJournal(
-                name, "stall", f"prefill stall began: {waiting:.0f} answers wait{rest}"
+                name, "stall", f"prefill stall began: {answers(waiting, 'waits', 'wait')}{rest}"
             )
         case StallEnded(seconds=seconds, tokens=tokens, waited=waited, why=why):
             say = f"prefill stall {seconds:.0f} s, {tokens:.0f} tokens read, "
-            say += f"{waited:.0f} answers waited; {why}"
+            say += f"{answers(waited, 'waited', 'waited')}; {why}"
             figures = {"seconds": seconds, "tokens": tokens, "waited": waited}
             return WriteJournal(name, "stall-ended", say, figures)
         case SlowedBegan(per_answer=now, usual=usual):
