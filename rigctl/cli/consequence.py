@@ -40,6 +40,13 @@ def of_return(group: dict[str, Any]) -> list[str]:
     return [f"A start takes about {span(estimate)}."]
 
 
+def of_limits(snap: dict[str, Any]) -> list[str]:
+    """Power limits that a reboot took back: an engine's first burst may trip the supply (C09)."""
+    return [
+        f"Power {notice['say']}" for notice in snap["notices"] if notice["id"] == "power-limits"
+    ]
+
+
 def in_flight(group: dict[str, Any]) -> float | None:
     """Answers in the making, by the best counter that is there."""
     for value in (group["in_flight"], group["slots"]["active"], group["slots"]["running"]):

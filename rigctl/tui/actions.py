@@ -132,7 +132,9 @@ def _toggle(state: PanelState) -> Command:
 
 
 def _toggle_question(state: PanelState) -> tuple[str, ...]:
-    return consequences.stop(state, _group(state)) if _stops(state) else ()
+    if _stops(state):
+        return consequences.stop(state, _group(state))
+    return consequences.start(state)
 
 
 def _reclaim_question(state: PanelState) -> tuple[str, ...]:

@@ -24,6 +24,15 @@ def free(state: PanelState, group: GroupView) -> tuple[str, ...]:
     return tuple(lines)
 
 
+def start(state: PanelState) -> tuple[str, ...]:
+    """Nothing ends by a start; asked all the same while power limits are not what they should be.
+
+    The first burst of an engine at the default limits is what trips a supply (C09).
+    """
+    found = () if state.snapshot is None else state.snapshot.notices
+    return tuple(f"Power {each.say}" for each in found if each.id == "power-limits")
+
+
 def stop(state: PanelState, group: GroupView) -> tuple[str, ...]:
     """What a stop ends and what the way back costs."""
     lines = [*_answers(group, group.drain_limit), *_price(group), *_processes(group)]

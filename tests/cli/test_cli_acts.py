@@ -27,7 +27,7 @@ from rigctl.core.commands import (
 )
 from rigctl.core.ids import OperationId
 from rigctl.core.reading import Total
-from rigctl.core.snapshot import OperationView
+from rigctl.core.snapshot import Notice, OperationView
 
 DONE = ends("done", "4 of 4 cards free, 94.9 GiB, 7.9 s", total_seconds=7.9)
 
@@ -351,3 +351,18 @@ def test_a_verb_that_dies_of_sigterm_leaves_no_traceback(home) -> None:
         _, err = process.communicate(timeout=30)
     assert process.returncode == 130
     assert "Traceback" not in err
+
+
+@pytest.mark.case("C09")
+def test_start_asks_while_power_limits_are_back_at_their_default(home, rigctl) -> None:
+    """A reboot took the limits back: nothing starts unasked, and the remedy is named."""
+    say = "limits back at default: 8 cards, worst case +630 W; sudo nvidia-smi -i GPU-0 -pl 280"
+    shown = rig(notices=(Notice("power-limits", "error", say),))
+    with serving(home, shown, DONE) as served:
+        unasked = rigctl("start", "long")
+        assert unasked.returncode == 2
+        assert "+630 W" in unasked.stderr
+        assert "nvidia-smi" in unasked.stderr
+        assert served.asked == []
+        assert rigctl("start", "long", "--yes").returncode == 0
+    assert served.asked == [StartGroup("long")]

@@ -10,6 +10,7 @@ import samples
 from conftest import OpenPanel
 
 from rigctl.core import commands
+from rigctl.core.snapshot import Notice
 from rigctl.tui.screens import asking
 from rigctl.tui.screens.asking import ARM_SECONDS, ConfirmScreen
 
@@ -151,6 +152,20 @@ async def test_what_costs_nothing_is_not_asked(open_panel: OpenPanel) -> None:
         await opened.pilot.press("s")
         await opened.until(lambda: bool(opened.rig.sent), "the command")
         assert opened.rig.sent == [commands.StartGroup("long")]  # type: ignore[arg-type]
+
+
+@pytest.mark.case("C09")
+async def test_a_start_is_asked_while_power_limits_are_back_at_default(
+    open_panel: OpenPanel,
+) -> None:
+    """A reboot took the limits back: what the first burst could draw is said before a start."""
+    say = "limits back at default: 8 cards, worst case +630 W"
+    shown = replace(samples.foreign(), notices=(Notice("power-limits", "error", say),))
+    async with open_panel(shown) as opened:
+        await opened.pilot.press("s")
+        await opened.until_text("again: start long")
+        assert "+630 W" in opened.text
+        assert not opened.rig.sent
 
 
 async def test_a_power_limit_is_typed(open_panel: OpenPanel) -> None:

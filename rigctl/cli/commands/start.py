@@ -24,11 +24,13 @@ def run(args: argparse.Namespace) -> int:
         return 0
     path, snap = act.rig(args)
     group = act.group_view(snap, args.group)
+    limits = consequence.of_limits(snap)
     wish = act.Wish(
         "start",
         {"group": group["name"]},
-        f"Start {group['name']}?",
-        costs=consequence.of_return(group),
+        f"Start {group['name']} all the same?" if limits else f"Start {group['name']}?",
+        destructive=bool(limits),
+        costs=[*limits, *consequence.of_return(group)],
         meanwhile=f"Follow it with `rigctl status --watch` or `rigctl logs -f {group['name']}`.",
     )
     return act.carry_out(args, path, wish)
