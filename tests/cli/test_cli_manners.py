@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_rig import accept, serving
+from cli_rig import accept, ends, serving
 from cli_views import group, rig
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
@@ -22,7 +22,7 @@ from rigctl.cli.main import VERBS
 from rigctl.cli.words import span, tokens
 from rigctl.config.assets import asset
 from rigctl.config.paths import find_home
-from rigctl.core.commands import ConfirmState, EndLeftovers, StopDaemon
+from rigctl.core.commands import ConfirmState, EndLeftovers, StopDaemon, StopGroup
 
 FOLDERS = st.one_of(st.none(), st.just(""), st.sampled_from(["/a/b", "rel", "~/x", "/a/../b", "."]))
 
@@ -144,14 +144,33 @@ def test_daemon_stop_waits_until_it_is_gone(home, rigctl) -> None:
     assert rigctl("daemon", "stop").returncode == 3
 
 
-def test_daemon_stop_with_engines_asks(home, rigctl) -> None:
-    """Taking the engines along is destructive: without a terminal it needs --yes."""
-    with serving(home, rig()) as served:
+def test_daemon_stop_with_engines_stops_them_first(home, rigctl) -> None:
+    """Taking the engines along is destructive: it asks, stops each, and only then the daemon."""
+
+    def leaves(served, command):
+        if isinstance(command, StopDaemon):
+            served.later(0.2, lambda: (home / "state" / "rigctl.sock").unlink())
+        return accept(served, command)
+
+    with serving(home, rig(), leaves) as served:
         assert rigctl("daemon", "stop", "--engines").returncode == 2
+        assert rigctl("daemon", "stop", "--engines", "--yes", "--no-wait").returncode == 2
         assert served.asked == []
-        done = rigctl("daemon", "stop", "--engines", "--yes", "--no-wait")
-        assert served.commands(StopDaemon) == [StopDaemon(True)]
-    assert done.returncode == 0
+        done = rigctl("daemon", "stop", "--engines", "--yes")
+        names = [group.name for group in served.snapshot.groups if group.pid]
+        assert names
+        assert served.asked == [*map(StopGroup, names), StopDaemon(True)]
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_engine_that_does_not_stop_keeps_its_daemon(home, rigctl) -> None:
+    """Who asked for both to end is told which engine runs on, and the daemon watches it."""
+    script = ends("failed", "NVML cannot say", kind="stop")
+    with serving(home, rig(), script) as served:
+        done = rigctl("daemon", "stop", "--engines", "--yes")
+        assert served.commands(StopDaemon) == []
+    assert done.returncode == 1
+    assert "NVML cannot say" in done.stderr
 
 
 def test_confirm_and_leftovers_name_what_they_mean(home, rigctl) -> None:

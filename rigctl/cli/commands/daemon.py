@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rigctl.cli import act
-from rigctl.cli.exits import OK
+from rigctl.cli import act, consequence
+from rigctl.cli.exits import FAILED, OK, USAGE, End
+from rigctl.cli.follow import follow
 from rigctl.cli.talk import Conversation, Lost, NotRunning
 from rigctl.cli.words import plural, say
 
@@ -49,7 +50,11 @@ def run(args: argparse.Namespace) -> int:
 def run_stop(args: argparse.Namespace) -> int:
     """End the daemon; the exit code."""
     path, snap = act.rig(args, start=False)
-    running = [group["name"] for group in snap["groups"] if group["pid"]]
+    running = [
+        group["name"]
+        for group in snap["groups"]
+        if group["pid"] or (args.engines and consequence.destroys(group))
+    ]
     engines = plural(len(running), "engine")
     fate = (
         f"{engines} ({', '.join(running)}) are drained and stopped first."
@@ -65,7 +70,12 @@ def run_stop(args: argparse.Namespace) -> int:
     )
     if args.dry_run:
         return act.dry_run(args, wish)
+    if args.engines and not args.wait:
+        raise End(USAGE, "--engines stops them first, which takes waiting: leave --no-wait out.")
     act.question(args, wish)
+    if args.engines:
+        ours = [group["name"] for group in snap["groups"] if consequence.destroys(group)]
+        _stop_engines(path, args, ours)
     accepted = act.send(path, wish, as_json=args.json)
     if args.json:
         act.print_outcome(wish, accepted, None)
@@ -74,6 +84,23 @@ def run_stop(args: argparse.Namespace) -> int:
     if args.wait:
         _until_gone(path, args)
     return OK
+
+
+def _stop_engines(path: str, args: argparse.Namespace, names: list[str]) -> None:
+    """Drain and stop these engines, all at once; the verb ends where one of them does not."""
+    meanwhile = "The daemon and its engines go on; see `rigctl status`."
+    asked = []
+    for name in names:
+        wish = act.Wish(
+            "stop", {"group": name, "drain_seconds": None, "force": False}, f"Stop {name}?"
+        )
+        asked.append((name, act.send(path, wish, as_json=args.json)["operation"]))
+    for name, operation in asked:
+        ended = follow(path, operation, timeout=args.timeout, quiet=args.json, meanwhile=meanwhile)
+        if ended["state"] != "done":
+            raise End(FAILED, f"{name}: {ended['state']}: {ended['say']}. {meanwhile}")
+        if not args.json:
+            say(act.outcome(ended))
 
 
 def run_confirm(args: argparse.Namespace) -> int:
@@ -98,7 +125,7 @@ def _until_gone(path: str, args: argparse.Namespace) -> None:
     """Until the socket is dead: `daemon stop && daemon` must not meet the old one."""
     import time
 
-    from rigctl.cli.exits import TIMED_OUT, End
+    from rigctl.cli.exits import TIMED_OUT
 
     patience = args.timeout or (None if args.engines else LEAVING)
     deadline = None if patience is None else time.monotonic() + patience
