@@ -56,6 +56,14 @@ class StateFile:
             return Unreadable(f"{self.path} {problem}", self._keep_aside(raw))
         return state
 
+    def refuse(self, reason: str) -> Unreadable:
+        """Whole JSON, but not what this rigctl writes: set aside like any unreadable one."""
+        try:
+            raw = self.path.read_bytes()
+        except OSError:
+            return Unreadable(f"{self.path} {reason}", "")
+        return Unreadable(f"{self.path} {reason}", self._keep_aside(raw))
+
     def _understand(self, raw: bytes) -> tuple[str, dict[str, Any]]:
         if not raw.strip(b"\0 \n"):
             return "is empty (a full disk or a power cut while it was written)", {}

@@ -8,6 +8,7 @@ from typing import Any
 
 from rigctl.core.energy import CardEnergy, EnergyBook
 from rigctl.core.engine_states import (
+    After,
     Draining,
     Engine,
     Failed,
@@ -15,7 +16,11 @@ from rigctl.core.engine_states import (
     Off,
     Ready,
     Spawning,
+    State,
     Stopping,
+    ThenCrash,
+    ThenOff,
+    ThenStart,
     process_of,
 )
 from rigctl.core.ids import GroupName, Mono, OperationId, ProcessIdentity, Wall
@@ -24,6 +29,9 @@ from rigctl.core.operations import Operation
 from rigctl.core.state import GroupState, RigState
 
 SCHEMA = 1
+
+BOOKED = 600.0
+"""Seconds between two writings for the energy's sake alone: so much a killed daemon may forget."""
 
 
 def remember(state: RigState, now: Mono) -> dict[str, Any]:
@@ -59,7 +67,8 @@ def lasting(state: RigState) -> object:
         for group in state.groups
     )
     operations = tuple((each.id, each.state, each.marks) for each in state.operations)
-    return groups, operations, state.baselines, state.confirmed
+    booked = int(state.wall // BOOKED)
+    return groups, operations, state.baselines, state.confirmed, booked
 
 
 def _group(group: GroupState, offset: float) -> dict[str, Any]:
@@ -69,10 +78,12 @@ def _group(group: GroupState, offset: float) -> dict[str, Any]:
         "wanted": group.wanted,
         "process": None if process is None else asdict(process),
         "stage": _STAGES.get(type(engine), "off"),
-        "since": engine.since + offset,
+        "since": _served_since(engine) + offset,
+        "deadline": engine.deadline + offset if isinstance(engine, Draining) else None,
+        "then": _then(engine.then) if isinstance(engine, Draining | Stopping) else None,
         "failed": engine.why if isinstance(engine, Failed) else "",
         "off": engine.why if isinstance(engine, Off) else "",
-        "token": group.token if isinstance(engine, Spawning) else "",
+        "token": group.token,
         "lease": None if group.lease is None else asdict(group.lease),
         "command": list(group.command),
         "last_command": list(group.last_command),
@@ -84,6 +95,29 @@ def _group(group: GroupState, offset: float) -> dict[str, Any]:
         "crashes": group.crashes,
     }
 
+
+def _served_since(engine: State) -> Mono:
+    if isinstance(engine, Draining) and engine.ready_since is not None:
+        return engine.ready_since
+    return engine.since
+
+
+def _then(then: After) -> dict[str, Any]:
+    return {"what": _AFTER[type(then)], **asdict(then)}
+
+
+def recall_then(saved: Mapping[str, Any]) -> After | None:
+    """What was to follow the end that was under way; None where none was."""
+    fields = dict(saved.get("then") or {})
+    what = fields.pop("what", None)
+    for kind, word in _AFTER.items():
+        if word == what:
+            made: After = kind(**fields)
+            return made
+    return None
+
+
+_AFTER: dict[type[Any], str] = {ThenOff: "off", ThenStart: "start", ThenCrash: "crash"}
 
 _STAGES: dict[type, str] = {
     Spawning: "spawning",
@@ -119,6 +153,7 @@ def recall_group(group: GroupState, saved: Mapping[str, Any], now: Mono, wall: W
         group,
         engine=Engine(state),
         wanted=bool(saved.get("wanted")),
+        token=str(saved.get("token", "")),
         lease=None if lease is None else _lease(lease),
         command=tuple(saved.get("command", ())),
         last_command=tuple(saved.get("last_command", ())),

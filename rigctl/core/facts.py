@@ -198,6 +198,8 @@ class DaemonBegan:
 
     first: bool
     """No daemon ever ran on this home."""
+    fresh: tuple[GroupName, ...] = ()
+    """Groups that no earlier daemon knew."""
 
 
 @dataclass(frozen=True, slots=True)

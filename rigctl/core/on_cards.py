@@ -9,13 +9,14 @@ from rigctl.core.card_use import engine_gone, learn_baseline
 from rigctl.core.cards import CardSample, GpuSweep
 from rigctl.core.energy import Moment
 from rigctl.core.energy import step as book
-from rigctl.core.engine_states import CardsSeen, Off, Stage, Stopping
+from rigctl.core.engine_states import CardsSeen, Off, Ready, Stage, Stopping
 from rigctl.core.ids import GroupName, Mono
+from rigctl.core.on_engine import in_flight
 from rigctl.core.orders import Order, TellPerson, WriteJournal
 from rigctl.core.pace import observe, say_polling_cost
 from rigctl.core.power import watts
 from rigctl.core.pstates import PstateTimes, add
-from rigctl.core.reading import NOT_YET, OFF, Missing
+from rigctl.core.reading import OFF, Missing
 from rigctl.core.run_engine import Fed, feed_engine
 from rigctl.core.state import GroupState, RigState, with_group
 
@@ -105,18 +106,19 @@ def _heats(state: RigState, sweep: GpuSweep, interval: float, now: Mono) -> RigS
             state = with_group(state, replace(group, heat=heat.Heat(), verdict=None))
             continue
         cards = tuple(card for card in sweep.cards if card.uuid in group.spec.cards)
+        off = group.process is None and (group.foreign is None or group.foreign.pid is None)
+        group = _forget_gone(group, cards)
         others = {
             f"pid {each.pid} ({each.name or 'unknown'})": None
             for card in cards
             if not isinstance(card.processes, Missing)
             for each in card.processes
-            if each.pid not in group.pids and group.pids
+            if each.pid not in group.mine and (group.pids or off)
         }
-        off = group.process is None and (group.foreign is None or group.foreign.pid is None)
         facts = heat.HeatFacts(
             group=group.spec.name,
             cards=cards,
-            requests=OFF if off else NOT_YET if group.sample is None else group.sample.active,
+            requests=OFF if off else in_flight(group),
             scheduler_cpu=OFF if group.watched is None else group.watched.scheduler_cpu,
             sleep_on_idle=group.running_sleep,
             foreign=tuple(others),
@@ -126,6 +128,19 @@ def _heats(state: RigState, sweep: GpuSweep, interval: float, now: Mono) -> RigS
         felt, verdict = heat.step(group.heat, facts, now)
         state = with_group(state, replace(group, heat=felt, verdict=verdict))
     return state
+
+
+def _forget_gone(group: GroupState, cards: tuple[CardSample, ...]) -> GroupState:
+    """Drop pids that neither live in the session nor hold a card: the kernel reuses numbers."""
+    if not isinstance(group.engine.state, Ready):
+        return group
+    listed: set[int] = set()
+    for card in cards:
+        if isinstance(card.processes, Missing):
+            return group
+        listed.update(each.pid for each in card.processes)
+    mine = tuple(pid for pid in group.mine if pid in listed or pid in group.pids)
+    return group if mine == group.mine else replace(group, mine=mine)
 
 
 def _lost(state: RigState, before: GpuSweep | None, sweep: GpuSweep) -> Fed:
@@ -140,10 +155,12 @@ def _lost(state: RigState, before: GpuSweep | None, sweep: GpuSweep) -> Fed:
             continue
         state, more = _mark_lost(state, card, lost)
         orders = (*orders, *more)
-    for uuid, card in here.items():
-        if not card.lost and uuid in known and known[uuid].lost:
-            state = _found_again(state, card)
-            orders = (*orders, WriteJournal("", "card-back", f"card {card.index} answers again"))
+    for group in state.groups:
+        cards = [here.get(card) for card in group.spec.cards]
+        if group.lost_card and all(card is not None and not card.lost for card in cards):
+            state = with_group(state, replace(group, lost_card=""))
+            note = WriteJournal(group.spec.name, "card-back", "all its cards answer again")
+            orders = (*orders, note)
     return state, orders
 
 
@@ -154,11 +171,6 @@ def _mark_lost(state: RigState, card: CardSample, why: str) -> Fed:
     if group is not None:
         state = with_group(state, replace(group, lost_card=say))
     return state, (WriteJournal(name, "card-lost", say), TellPerson("card-lost", name, say))
-
-
-def _found_again(state: RigState, card: CardSample) -> RigState:
-    group = _owner(state, card)
-    return state if group is None else with_group(state, replace(group, lost_card=""))
 
 
 def _owner(state: RigState, card: CardSample) -> GroupState | None:

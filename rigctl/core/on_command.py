@@ -111,6 +111,8 @@ def on_command(state: RigState, asked: CommandAsked, now: Mono) -> Outcome:
 
 def _confirmed(state: RigState, now: Mono) -> Fed:
     """A person has looked: the rig goes on as it would have at the daemon's start."""
+    if state.confirmed:
+        return state, ()
     others = tuple(each for each in state.troubles if each.id != UNREADABLE)
     return on_began(replace(state, confirmed=True, troubles=others), False, now)
 

@@ -33,11 +33,12 @@ from rigctl.core.facts import (
 )
 from rigctl.core.failure import classify
 from rigctl.core.ids import Mono
-from rigctl.core.log_facts import Fault, Milestone, Step, Trouble
+from rigctl.core.log_facts import Decoded, Fault, Milestone, Step, Trouble
 from rigctl.core.orders import Order, WriteJournal
-from rigctl.core.reading import Missing, Reading, known
+from rigctl.core.reading import NOT_YET, Missing, Reading, Why, known
 from rigctl.core.run_engine import Fed, feed_engine
 from rigctl.core.state import GroupState, RigState, with_group
+from rigctl.core.watch_state import Doing
 from rigctl.core.watch_words import journal
 
 EngineFact = (
@@ -78,8 +79,9 @@ def on_engine(state: RigState, group: GroupState, fact: EngineFact, now: Mono) -
         case EngineSilent():
             if group.watch is None:
                 return state, ()
-            watch = watching.unanswered(group.watch, now)
-            return with_group(state, replace(group, watch=watch)), ()
+            group = replace(group, watch=watching.unanswered(group.watch, now))
+            untold = Missing(Why.STALE, fact.why)  # silence is no sign of idleness
+            return feed_engine(state, group, InFlight(untold), now)
         case LogRead():
             return _log(state, group, fact, now)
         case _:
@@ -94,7 +96,6 @@ def _spawned(state: RigState, group: GroupState, fact: EngineSpawned, now: Mono)
         last_env=fact.env,
         running_sleep=SLEEP_FLAG in fact.command,
         differs=(),
-        token="",
     )
     changes = "; ".join(fact.changes)
     say = f"started as pid {fact.process.pid}"
@@ -113,7 +114,12 @@ def _exited(state: RigState, group: GroupState, fact: EngineExited, now: Mono) -
     why = failure.line if not blocked else f"{failure.line}; not restarted: {blocked}"
     final = failure.config_error or bool(blocked)
     group = replace(group, remedy=failure.advice)
-    return feed_engine(state, group, Exited(fact.process, why, final), now)
+    notes: tuple[Order, ...] = ()
+    if isinstance(group.engine.state, Draining) and fact.process == group.process:
+        say = f"left by itself while it drained, answers may have broken: {failure.line}"
+        notes = (WriteJournal(group.spec.name, "left", say),)
+    state, orders = feed_engine(state, group, Exited(fact.process, why, final), now)
+    return state, (*notes, *orders)
 
 
 def _driver_broken(state: RigState) -> str:
@@ -164,6 +170,8 @@ def _missing_ranks(ranks: int, titles: tuple[str, ...], schedulers: int) -> tupl
 
 def _sampled(state: RigState, group: GroupState, fact: EngineSampled, now: Mono) -> Fed:
     sample = fact.sample
+    if group.process is None and group.foreign is None:
+        return state, ()  # its engine ended while the answer was under way
     before = group.watch or watching.begin(now, state.spec.watch, group.costs)
     watch, seen = watching.observe(before, sample, now, state.spec.watch)
     group = replace(group, sample=sample, watch=watch, costs=watch.costs)
@@ -176,12 +184,16 @@ def _sampled(state: RigState, group: GroupState, fact: EngineSampled, now: Mono)
 
 def in_flight(group: GroupState) -> Reading:
     """Open requests by the engine's own count: HTTP requests, else decoding plus queued."""
-    sample = group.sample
-    assert sample is not None
+    sample, watch = group.sample, group.watch
+    if sample is None:
+        return NOT_YET
     if not isinstance(sample.active, Missing):
         return sample.active
     waiting = known(sample.waiting_tokens, 0.0)
-    return count_answers(sample.running, sample.queued, waiting)
+    counted = count_answers(sample.running, sample.queued, waiting)
+    if isinstance(counted, Missing) or watch is None or watch.doing is not Doing.PREFILLING:
+        return counted
+    return max(counted, 1.0)  # told by its chunks alone
 
 
 def count_answers(running: Reading, queued: Reading, waiting_tokens: Reading) -> Reading:
@@ -207,7 +219,7 @@ def _log(state: RigState, group: GroupState, fact: LogRead, now: Mono) -> Fed:
         for each in fact.facts:
             startup = phases.observe(startup, each, now)
         group = replace(group, startup=startup)
-    if group.watch is not None:
+    if group.watch is not None and not fact.old:
         watch = group.watch
         for each in fact.facts:
             watch = watching.log_seen(watch, each, now)
@@ -218,6 +230,9 @@ def _log(state: RigState, group: GroupState, fact: LogRead, now: Mono) -> Fed:
         assert current is not None
         match each:
             case Milestone(step=Step.FIRED_UP):
+                state, more = feed_engine(state, current, ReadySeen(), now)
+            case Decoded() if current.startup is None:
+                # Found again, its start unseen: the line that said so may have left the log.
                 state, more = feed_engine(state, current, ReadySeen(), now)
             case Fault(trouble=Trouble.PORT, say=say) if isinstance(current.engine.state, Loading):
                 # The real server then hangs for ever, holding its memory.

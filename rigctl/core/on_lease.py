@@ -16,7 +16,7 @@ from rigctl.core.engine_states import (
     StopCancelled,
 )
 from rigctl.core.facts import CommandAsked
-from rigctl.core.ids import Mono
+from rigctl.core.ids import Mono, Wall
 from rigctl.core.lease import Lease
 from rigctl.core.operations import end, running_for
 from rigctl.core.orders import EndWorker, LookNow, Order, WriteJournal
@@ -89,6 +89,17 @@ def reclaim(
     elif not command.start or not lease.bring_back:
         operation = end(operation, "done", "the cards are the rig's again; engine left off", now)
     return accept(state, operation, orders)
+
+
+def moved_leases(state: RigState, step: float) -> RigState:
+    """The wall clock was set by `step` seconds: begin and end of every lease go with it."""
+    for group in state.groups:
+        lease = group.lease
+        if lease is not None:
+            until = None if lease.until is None else Wall(lease.until + step)
+            moved = replace(lease, since=Wall(lease.since + step), until=until)
+            state = with_group(state, replace(group, lease=moved))
+    return state
 
 
 def end_lease(

@@ -13,6 +13,7 @@ from rigctl.core.facts import (
     TroubleSeen,
 )
 from rigctl.core.ids import Mono
+from rigctl.core.on_lease import moved_leases
 from rigctl.core.operations import Operation, end, put
 from rigctl.core.orders import WriteJournal
 from rigctl.core.run_engine import Fed
@@ -51,7 +52,9 @@ def on_found(state: RigState, fact: GroupFound) -> Fed:
     group = state.group(fact.group)
     if group is None:
         return state, ()
-    spec = replace(group.spec, cards=fact.cards, missing=fact.missing, command=fact.command)
+    # While one is missing, which cards an index means cannot be told: they stay what they were.
+    cards = group.spec.cards if fact.missing and group.spec.cards else fact.cards
+    spec = replace(group.spec, cards=cards, missing=fact.missing, command=fact.command)
     differs = fact.differs if group.process is not None else ()
     return with_group(state, replace(group, spec=spec, differs=differs)), ()
 
@@ -95,6 +98,8 @@ def on_resumed(state: RigState, seconds: float, now: Mono) -> Fed:
         if group.watch is not None:
             watch = watching.resumed(group.watch, now)
             state = with_group(state, replace(group, watch=watch))
+    # Suspend looks as if the wall clock had been set forward, but a lease runs on in it.
+    state = moved_leases(state, -seconds)
     say = (
         f"the machine slept for {seconds / 60:.0f} min; engines are watched anew. Where one fails "
         "now: `rigctl restart GROUP`, and if CUDA stays broken, with the engines stopped, "

@@ -37,7 +37,7 @@ from rigctl.core.ids import Mono, Wall
 from rigctl.core.on_cards import on_sweep, releases
 from rigctl.core.on_command import on_command
 from rigctl.core.on_engine import on_engine
-from rigctl.core.on_lease import end_lease
+from rigctl.core.on_lease import end_lease, moved_leases
 from rigctl.core.on_rig import (
     on_foreign,
     on_found,
@@ -52,6 +52,9 @@ from rigctl.core.resume import on_began
 from rigctl.core.run_engine import Fed, feed_engine
 from rigctl.core.state import RigState, with_group
 
+NOTICEABLE = 1.0
+"""Seconds by which the wall clock must leave the steady one to count as set."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
@@ -63,7 +66,7 @@ class Reduced:
 
 def reduce(state: RigState, fact: Fact, now: Mono, wall: Wall) -> Reduced:
     """Take one fact, then let everything that waits on time or on cards move."""
-    state = replace(state, wall=wall)
+    state = replace(_clock_set(state, now, wall), wall=wall, at=now)
     answer: Answer | None = None
     if isinstance(fact, CommandAsked):
         state, orders, answer = on_command(state, fact, now)
@@ -73,6 +76,14 @@ def reduce(state: RigState, fact: Fact, now: Mono, wall: Wall) -> Reduced:
         state, more = settle(state, now)
         orders = (*orders, *more)
     return Reduced(state, orders, answer)
+
+
+def _clock_set(state: RigState, now: Mono, wall: Wall) -> RigState:
+    """Leases are kept in wall time, to outlive a reboot; setting that clock does not move them."""
+    if state.at is None:
+        return state
+    step = (wall - state.wall) - (now - state.at)
+    return state if abs(step) < NOTICEABLE else moved_leases(state, step)
 
 
 def _take(state: RigState, fact: Fact, now: Mono) -> Fed:
@@ -108,8 +119,8 @@ def _take(state: RigState, fact: Fact, now: Mono) -> Fed:
             return on_trouble(state, fact)
         case NvmlReleased():
             return on_nvml_released(state, fact, now)
-        case DaemonBegan(first):
-            return on_began(state, first, now)
+        case DaemonBegan(first, fresh):
+            return on_began(state, first, now, fresh)
         case Ticked() | CommandAsked():
             return state, ()
         case _:

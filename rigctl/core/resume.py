@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rigctl.core.engine_states import Loading, Off, Ready, StartAsked, StopAsked
-from rigctl.core.ids import Mono
+from rigctl.core.engine_states import (
+    SIGTERM,
+    Draining,
+    Loading,
+    Off,
+    Ready,
+    Stage,
+    StartAsked,
+    StopAsked,
+    Stopping,
+    ThenCrash,
+)
+from rigctl.core.ids import GroupName, Mono
 from rigctl.core.operations import end, put, running_for
-from rigctl.core.orders import LookNow, Order
+from rigctl.core.orders import LookNow, Order, SignalMain, TellPerson, WriteJournal
 from rigctl.core.run_engine import Fed, feed_engine
 from rigctl.core.state import GroupState, RigState, with_group
 
@@ -15,8 +26,11 @@ _ITS_DAEMONS = ("nvml-release", "power-limit")
 """Operations that live in a daemon's memory alone."""
 
 
-def on_began(state: RigState, first: bool, now: Mono) -> Fed:
-    """Take up every group where it was left. `first`: no daemon ever ran on this home."""
+def on_began(state: RigState, first: bool, now: Mono, fresh: tuple[GroupName, ...] = ()) -> Fed:
+    """Take up every group where it was left.
+
+    `first`: no daemon ever ran on this home; `fresh`: groups that no earlier one knew.
+    """
     orders: tuple[Order, ...] = ()
     for operation in state.operations:
         known = operation.group is not None and state.group(operation.group) is not None
@@ -25,14 +39,27 @@ def on_began(state: RigState, first: bool, now: Mono) -> Fed:
             ended = end(operation, "cancelled", why, now)
             state = replace(state, operations=put(state.operations, ended))
     for group in state.groups:
-        if first and group.spec.start_with_daemon:
+        if (first or group.spec.name in fresh) and group.spec.start_with_daemon:
             group = replace(group, wanted=True)
             state = with_group(state, group)
         if not state.confirmed:
             continue  # nothing is started or signalled until a person has looked
         state, more = _take_up(state, group, now)
-        orders = (*orders, *more, LookNow(group.spec.name))
+        orders = (*orders, *_told(group), *more, LookNow(group.spec.name))
     return state, orders
+
+
+def _told(group: GroupState) -> tuple[Order, ...]:
+    """What was found, for the journal; a death that no daemon saw is told like any other."""
+    name, engine = group.spec.name, group.engine.state
+    match engine:
+        case Loading() | Ready() | Draining() | Stopping() if group.adopted:
+            say = f"taken over from an earlier daemon as pid {engine.process.pid}"
+            return (WriteJournal(name, "adopted", say),)
+        case Stopping(stage=Stage.CLEAR, then=ThenCrash(why=why)):
+            return (WriteJournal(name, "crashed", why), TellPerson("crashed", name, why))
+        case _:
+            return ()
 
 
 def _take_up(state: RigState, group: GroupState, now: Mono) -> Fed:
@@ -49,6 +76,9 @@ def _take_up(state: RigState, group: GroupState, now: Mono) -> Fed:
         ):
             why = "restart asked before the daemon was restarted"
             return feed_engine(state, group, StopAsked(why, group.spec.drain, True), now)
+        case Stopping(stage=Stage.TERM, process=process):
+            # Asked before; whether the signal went out, nobody knows. A second one harms nothing.
+            return state, (SignalMain(name, process, SIGTERM),)
         case Off() if group.wanted and group.lease is None:
             return feed_engine(state, group, StartAsked("wanted"), now)
         case _:

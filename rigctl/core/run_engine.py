@@ -32,6 +32,7 @@ from rigctl.core.engine_states import (
     Stuck,
     ThenCrash,
     Tick,
+    Waiting,
 )
 from rigctl.core.heat import Heat
 from rigctl.core.ids import Mono
@@ -120,14 +121,18 @@ def _entered(
             took = f" in {now - before.since:.1f} s" if isinstance(before, Stopping) else ""
             group = _emptied(group)
             return state, group, (*notes, WriteJournal(name, "stopped", f"off{took}: {after.why}"))
+        case Waiting() if isinstance(before, Stopping):
+            return state, _emptied(group), _watch_ends(group, now)
         case BackingOff():
             wait = after.retry_at - now
             say = f"tries again in {wait:.0f} s (crash {after.attempt}): {after.why}"
-            return state, _emptied(group), (WriteJournal(name, "back-off", say),)
+            notes = (*_watch_ends(group, now), WriteJournal(name, "back-off", say))
+            return state, _emptied(group), notes
         case Failed():
             say = f"gave up: {after.why}"
             told = TellPerson("failed", name, say)
-            return state, _emptied(group), (WriteJournal(name, "failed", say), told)
+            notes = (*_watch_ends(group, now), WriteJournal(name, "failed", say), told)
+            return state, _emptied(group), notes
         case _:
             return state, group, ()
 
@@ -193,6 +198,8 @@ def _stopping(
                 return group, ()
             case _:
                 assert_never(after.stage)
+    if isinstance(before, Draining) and after.stage is Stage.CLEAR:
+        return group, ()  # it went before it was asked to; with what words, its exit tells
     if isinstance(after.then, ThenCrash):
         group = replace(group, last_exit=after.then.why, crashes=group.crashes + 1)
         told = TellPerson("crashed", name, after.then.why)

@@ -58,7 +58,7 @@ class GroupState:
     """Wanted now: the file's value, or the override's."""
     lease: Lease | None = None
     token: str = ""
-    """Of the spawn that is in flight."""
+    """In the environment of the engine and its children; made new for each spawn."""
     adopted: bool = False
     command: tuple[str, ...] = ()
     """The running command line, secrets masked."""
@@ -152,6 +152,8 @@ class RigState:
     """Which group was spawned last, and when: the others wait their stagger."""
     wall: Wall = Wall(0.0)
     """The shell's wall clock when the last fact came in: for leases and the journal only."""
+    at: Mono | None = None
+    """The steady clock at that moment; None before the first fact."""
     nvml_paused: str = ""
     """Set while the handles are closed on request (C89)."""
     confirmed: bool = True

@@ -24,6 +24,7 @@ from rigctl.core.engine_states import (
     deadline_of,
 )
 from rigctl.core.ids import Mono, Wall
+from rigctl.core.on_engine import in_flight
 from rigctl.core.progress import ending
 from rigctl.core.reading import NOT_YET, OFF, Missing, Reading, Total, Why, total
 from rigctl.core.snapshot import (
@@ -172,7 +173,7 @@ def _in_flight(group: GroupState, off: Missing) -> Reading:
     engine = group.engine.state
     if isinstance(engine, Draining):
         return engine.in_flight
-    return off if group.sample is None else group.sample.active
+    return off if group.sample is None else in_flight(group)
 
 
 def _window(group: GroupState) -> int:

@@ -75,7 +75,7 @@ class Loop:
         self._do(reduced.orders)
         if answer is not None and reduced.answer is not None and not answer.done():
             answer.set_result(reduced.answer)
-        if changed and not isinstance(fact, Ticked):
+        if (changed and not isinstance(fact, Ticked)) or reduced.orders:
             self._dirty_since = self._dirty_since or now
         if self._dirty_since is not None and now - self._dirty_since >= SOON:
             self._show(now)

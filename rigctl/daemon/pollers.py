@@ -14,6 +14,7 @@ from rigctl.core.energy import Moment
 from rigctl.core.engine_states import Draining, Loading, Ready, Spawning, Stage, Stopping, Waiting
 from rigctl.core.facts import CardsSampled, Fact, HostSampled, Resumed
 from rigctl.core.ids import GroupName, Mono
+from rigctl.core.on_engine import in_flight
 from rigctl.core.pace import pace
 from rigctl.core.reading import Missing
 from rigctl.core.state import GroupState, RigState
@@ -214,8 +215,8 @@ def _works(state: RigState) -> bool:
     for group in state.groups:
         if isinstance(group.engine.state, Waiting | Spawning | Loading | Draining | Stopping):
             return True
-        sample = group.sample
-        if sample is not None and not isinstance(sample.active, Missing) and sample.active > 0:
+        count = in_flight(group)
+        if not isinstance(count, Missing) and count > 0:
             return True
     return any(operation.running for operation in state.operations)
 

@@ -39,7 +39,7 @@ from rigctl.core.orders import Order
 from rigctl.core.redact import redact
 from rigctl.core.state import UNREADABLE, GroupState, RigState, fresh_group
 from rigctl.core.view import view
-from rigctl.daemon.adoption import adopt_group, rebuild
+from rigctl.daemon.adoption import adopt_group, after_reboot, rebuild, unlisted
 from rigctl.daemon.backend import RigBackend
 from rigctl.daemon.book import Book
 from rigctl.daemon.engine_logs import EngineLogs
@@ -80,6 +80,9 @@ class Shell:
         self._broadcast = Broadcast(self._watchers_changed)
         self._holders = Holders(self._post)
         self._ended_groups: dict[ProcessIdentity, GroupName] = {}
+        self._followed: dict[GroupName, ProcessIdentity] = {}
+        self._unlisted: dict[str, Any] = {}
+        """Records of groups that are no longer in rig.toml: kept, so that they can come back."""
         self._seq = 0
         self._loop: Loop
         self._orders: OrderRunner
@@ -92,7 +95,11 @@ class Shell:
         """Look at the cards, take up what an earlier daemon left, listen."""
         sweep = await self._first_sweep()
         saved = self._file.load()
-        state = self._first_state(sweep, saved)
+        try:
+            state = self._first_state(sweep, saved)
+        except (KeyError, TypeError, ValueError, AttributeError) as problem:
+            saved = self._file.refuse(f"is not understood ({problem!r})")
+            state = self._first_state(sweep, saved)
         self._loop = Loop(state, self._clock, self._save, self._carry_out, self._publish)
         self._orders = OrderRunner(
             book=self._book,
@@ -144,8 +151,9 @@ class Shell:
         for group in state.groups:
             self._take_up(group)
         self._note_unreadable(saved)
+        self._note_unlisted()
         self._loop.take(CardsSampled(sweep, self._moment()))
-        self._loop.take(DaemonBegan(first=saved == {}))
+        self._loop.take(DaemonBegan(first=saved == {}, fresh=self._fresh(saved)))
         await self._server.start()
 
     async def _first_sweep(self) -> GpuSweep:
@@ -172,22 +180,49 @@ class Shell:
             return replace(state, groups=found, confirmed=False)
         state = durable.recall_rig(state, saved, now, wall)
         kept = saved.get("groups", {})
+        for each in groups:  # all of it is understood before any of it is taken up
+            left = kept.get(each.spec.name, {})
+            durable.recall_group(each, left, now, wall)
+            durable.recall_then(left)
+            for fields in (left.get("process"), *left.get("members", ())):
+                durable.identity(fields)
+        self._unlisted = unlisted(kept, {each.spec.name for each in groups})
         adopted = tuple(
             adopt_group(
                 each, kept.get(each.spec.name, {}), self._launcher, self._logs, state, now, wall
             )
             for each in groups
         )
+        if saved.get("boot", proc.boot_id()) != proc.boot_id():
+            adopted = tuple(after_reboot(each, now) for each in adopted)
         return replace(state, groups=adopted)
 
     def _take_up(self, group: GroupState) -> None:
         process = group.process
         if process is not None:
             self._ended_groups[process] = group.spec.name
+            self._followed[group.spec.name] = process
         if group.lease is not None:
             for holder in (group.lease.holder_process, group.lease.worker):
                 if holder is not None:
                     self._holders.watch(group.spec.name, holder)
+
+    def _fresh(self, saved: dict[str, Any] | Unreadable) -> tuple[GroupName, ...]:
+        """Groups that rig.toml has and no earlier daemon knew."""
+        if isinstance(saved, Unreadable):
+            return ()
+        known = saved.get("groups", {})
+        names = (group.name for group in self._book.config.groups)
+        return tuple(name for name in names if name not in known)
+
+    def _note_unlisted(self) -> None:
+        for name, left in self._unlisted.items():
+            say = (
+                f"{name} is no longer in rig.toml, but its engine runs (pid "
+                f"{left['process']['pid']}) and is left alone: write the group back and restart "
+                "the daemon (`rigctl daemon stop`, then any command), or end it yourself"
+            )
+            self._post(TroubleSeen(f"unlisted-{name}", say))
 
     def _note_unreadable(self, saved: dict[str, Any] | Unreadable) -> None:
         if isinstance(saved, Unreadable):
@@ -227,6 +262,10 @@ class Shell:
     def _post(self, fact: Fact) -> None:
         if isinstance(fact, EngineSpawned):
             self._ended_groups[fact.process] = fact.group
+            before = self._followed.get(fact.group)
+            if before is not None:
+                self._launcher.forget(before)
+            self._followed[fact.group] = fact.process
         self._loop.post(fact)
 
     def _carry_out(self, order: Order) -> None:
@@ -261,6 +300,8 @@ class Shell:
         standing = {each.id: each.say for each in self._loop.state.troubles}
         if standing.get("logs", "") != say:
             self._post(TroubleSeen("logs", say))
+        if "state-file" in standing:  # nothing lasting may change for days: try the disk again
+            self._save(durable.remember(self._loop.state, self._clock.now()))
 
     def _publish(self, state: RigState) -> None:
         self._seq += 1
@@ -272,7 +313,8 @@ class Shell:
     def _save(self, kept: dict[str, Any]) -> None:
         """Write what lasts. A disk that does not take it is a standing trouble, never the end."""
         state = self._loop.state
-        whole = kept
+        whole = {**kept, "boot": proc.boot_id()}
+        whole["groups"] = {**self._unlisted, **kept["groups"]}
         for group in state.groups:
             process = group.process
             if process is not None:
