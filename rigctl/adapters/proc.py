@@ -153,11 +153,6 @@ def same(known: ProcessIdentity) -> Stat | None:
     return line
 
 
-def session_members(session: int) -> tuple[Stat, ...]:
-    """Every living process of that session."""
-    return tuple(line for line in scan().values() if line.session == session and line.living)
-
-
 def has_token(pid: int, token: str) -> bool:
     """Whether the process was started with our token in its environment."""
     raw = _read(f"/proc/{pid}/environ", _LARGEST) or b""

@@ -18,10 +18,6 @@ DEGRADED = 1
 """`status --check`: something needs a look."""
 DOWN = 3
 """`status --check`: no daemon, or a wanted group does not run."""
-WARNINGS = 1
-"""`doctor`."""
-FAILURES = 2
-"""`doctor`."""
 
 HELP = """\
 exit codes:

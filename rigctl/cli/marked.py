@@ -32,7 +32,9 @@ def without_block(text: str) -> str:
 
 
 def rewrite(path: Path, text: str) -> bool:
-    """Put the text in the file's place at once, its old self kept beside it; False if it had it.
+    """Put the text in the file's place at once; False if it had it.
+
+    What somebody else wrote is kept in a copy beside it before our first change.
 
     A link (dotfiles are often kept in a repository) stays a link: its target is rewritten.
     """
@@ -42,7 +44,8 @@ def rewrite(path: Path, text: str) -> bool:
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
     backup = path.with_name(path.name + BACKUP)
-    if before is not None and not backup.exists():
+    owners = before is not None and without_block(before).strip()
+    if owners and not backup.exists():
         shutil.copy2(path, backup)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     with os.fdopen(descriptor, "w") as file:

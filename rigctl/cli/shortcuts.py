@@ -93,10 +93,15 @@ def _block_in(path: Path, block: str, then: str) -> str:
 def _no_block_in(path: Path) -> str:
     if not path.exists():
         return f"{path}: not there, so nothing to remove."
+    text = path.read_text()
     try:
-        changed = rewrite(path, without_block(path.read_text()))
+        rest = without_block(text)
     except Torn:
         raise _torn(path) from None
+    if text and not rest and not path.is_symlink():
+        path.unlink()
+        return f"{path}: removed, for it held nothing else."
+    changed = rewrite(path, rest)
     return f"{path}: {'removed.' if changed else 'had none.'}"
 
 

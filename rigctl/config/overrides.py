@@ -93,12 +93,3 @@ def set_override(path: Path, change: Override) -> None:
         old for old in read_overrides(path) if (old.group, old.key) != (change.group, change.key)
     )
     write_overrides(path, (*kept, change))
-
-
-def drop_override(path: Path, group: str, key: str) -> bool:
-    """Let the owner's file count again; whether there was a change to drop."""
-    before = read_overrides(path)
-    kept = tuple(old for old in before if (old.group, old.key) != (group, key))
-    if kept != before:
-        write_overrides(path, kept)
-    return kept != before

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from rigctl.sim.cardfile import CardTable, Holder, rtx_3090s
@@ -149,14 +148,3 @@ class Cards:
                 )
             )
         return replace(self._blank, cards=tuple(rows))
-
-
-def watts_of(table: CardTable) -> float:
-    """All cards together."""
-    return math.fsum(card.watts for card in table.cards)
-
-
-def first_cards(count: int, groups: int) -> tuple[Sequence[int], ...]:
-    """The card numbers of equal groups."""
-    each = count // groups
-    return tuple(range(number * each, (number + 1) * each) for number in range(groups))

@@ -42,7 +42,7 @@ def test_a_zombie_counts_as_gone() -> None:
     assert proc.same(who) is None
     assert proc.identity(child.pid) is None
     assert proc.usage([child.pid]) == proc.Usage({}, 0)
-    assert child.pid not in {member.pid for member in proc.session_members(line.session)}
+    assert not proc.scan()[child.pid].living
     child.wait()
     assert proc.stat(child.pid) is None
     assert proc.user(child.pid) == ""

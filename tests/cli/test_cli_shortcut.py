@@ -68,6 +68,14 @@ def test_tmux_is_edited_backed_up_and_restored(rigctl, login, tmp_path) -> None:
     assert conf.read_text() == "set -g mouse on\n"
 
 
+def test_a_file_that_only_we_wrote_goes_again(rigctl, login, tmp_path) -> None:
+    """No .tmux.conf before: none afterwards, and no copy of our own words beside it."""
+    assert rigctl("shortcut", "tmux", "--install", env=login).returncode == 0
+    assert rigctl("shortcut", "tmux", "--install", "--key", "G", env=login).returncode == 0
+    assert rigctl("shortcut", "tmux", "--uninstall", env=login).returncode == 0
+    assert not list(tmp_path.glob(".tmux.conf*"))
+
+
 def test_a_linked_file_stays_a_link(rigctl, login, tmp_path) -> None:
     """Dotfiles kept elsewhere are edited where they are."""
     real = tmp_path / "dotfiles" / "tmux"

@@ -331,7 +331,7 @@ def test_an_unknown_group_names_the_nearest(rigctl: Run, config: Path) -> None:
     """A typing mistake is no reason to read a file."""
     config.write_text(NO_CARDS)
     said = rigctl("group", "show", "standrad")
-    assert (said.code, said.out) == (1, "")
+    assert (said.code, said.out) == (2, "")
     assert "did you mean 'standard'?" in said.err
     assert rigctl("group", "show").code == 2
 

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from rigctl.config.load import load
 from rigctl.config.overrides import (
     Override,
-    drop_override,
     read_overrides,
     set_override,
     write_overrides,
@@ -55,9 +54,6 @@ def test_the_newest_change_of_a_key_is_kept(tmp_path: Path) -> None:
     set_override(path, change("b", True))
     set_override(path, change("a", False, "ben"))
     assert set(read_overrides(path)) == {change("b", True), change("a", False, "ben")}
-    assert drop_override(path, "b", "sleep_on_idle")
-    assert not drop_override(path, "b", "sleep_on_idle")
-    assert read_overrides(path) == (change("a", False, "ben"),)
 
 
 def test_a_change_for_a_group_that_is_gone_has_no_effect(

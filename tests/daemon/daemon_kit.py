@@ -137,7 +137,7 @@ class Rig:
         return self.run("journal", "--lines", "200").stdout
 
     def session(self, pid: int) -> tuple[int, ...]:
-        return tuple(line.pid for line in proc.session_members(pid))
+        return tuple(x.pid for x in proc.scan().values() if x.session == pid and x.living)
 
     # ---- acting ------------------------------------------------------------------------
 

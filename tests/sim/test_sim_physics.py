@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rigctl.sim.cards import Cards, Tenant, watts_of
+from rigctl.sim.cards import Cards, Tenant
 from rigctl.sim.world import FOUR_3090, Duty, card_at, celsius_after, fan_at
 
 
@@ -51,7 +51,7 @@ def test_eight_idle_cards(duty: Duty, watts: float) -> None:
         numbers = tuple(range(4 * group, 4 * group + 4))
         cards.report(Tenant(10 + group, numbers, tuple(100 + n for n in numbers), duty, 1))
     table = cards.table()
-    assert watts_of(table) == pytest.approx(watts, abs=0.05)
+    assert sum(card.watts for card in table.cards) == pytest.approx(watts, abs=0.05)
     assert {card.pstate for card in table.cards} == ({2} if duty is Duty.POLLING else {8})
 
 
@@ -77,7 +77,9 @@ def test_energy_is_watts_over_time() -> None:
     cards.advance(10.0, 10.0)
     cards.advance(50.0, 60.0)
     table = cards.table()
-    assert sum(card.joules for card in table.cards) == pytest.approx(watts_of(table) * 60, rel=1e-3)
+    assert sum(card.joules for card in table.cards) == pytest.approx(
+        sum(card.watts for card in table.cards) * 60, rel=1e-3
+    )
 
 
 def test_memory_follows_the_processes() -> None:

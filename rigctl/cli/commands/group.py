@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rigctl.cli import where
-from rigctl.cli.exits import FAILED, OK, End
+from rigctl.cli.exits import FAILED, OK, USAGE, End
 from rigctl.cli.words import say, show
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _find(args: argparse.Namespace) -> Found:
     names = [str(group.name) for group in config.groups]
     if args.group not in names:
         if view is None:
-            raise End(FAILED, _no_group(args.group, sorted({*names, *views})))
+            raise End(USAGE, _no_group(args.group, sorted({*names, *views})))
         return Found(None, f"{config.path} has no group {args.group!r} any more", view, why)
     group = config.group(args.group)
     cards: tuple[CardSample, ...] = ()

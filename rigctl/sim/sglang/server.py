@@ -34,7 +34,6 @@ _ADMIN = [
     "/configure_logging",
     "/slow_down",
 ]
-_TEXT = (b"content-type", b"text/plain; charset=utf-8")
 _METRICS = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
 HEALTH_SECONDS = 20.0
 
