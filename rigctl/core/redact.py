@@ -7,14 +7,18 @@ import re
 MASK = "***"
 
 _QUOTED = re.compile(
-    r"""(?P<name>['"]?\w*(?:api_?key|apikey|access_?token|auth_?token|secret|password)['"]?"""
+    r"""(?P<name>(?:api_?key|apikey|access_?token|auth_?token|secret|password)['"]?"""
     r"""\s*[:=]\s*)"""
     r"""(?P<value>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""",
     re.IGNORECASE,
 )
-"""`'api_key': 'x'`, `"admin_api_key":"x"`, `api_key='x'` of a repr, a dict or JSON."""
+"""`'api_key': 'x'`, `"admin_api_key":"x"`, `api_key='x'` of a repr, a dict or JSON.
+
+What stands before the word stays in the line anyway: looked for as a word, it would cost the square
+of a long word's length, and a line may hold a whole picture in base64.
+"""
 _BARE = re.compile(
-    r"(?P<name>\b(?:\w*(?i:api_?key|access_?token|auth_?token|secret|password)\s*[=:]|[A-Z_]+_TOKEN=)"
+    r"(?P<name>(?:(?i:api_?key|access_?token|auth_?token|secret|password)\s*[=:]|(?<=[A-Z_])_TOKEN=)"
     r"\s*)(?P<value>[^\s'\",;)}\]]+)"
 )
 """`OPENAI_API_KEY=x`, `HF_TOKEN=x`, `api_key: x`."""

@@ -35,7 +35,8 @@ __all__ = ["LogFact", "parse", "parse_lines", "redact"]
 _PREFIX = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?(?P<ranks>(?: [A-Z_]+\d+)*)\] ")
 _RANK = re.compile(r"([A-Z]+)(\d+)")
 _BATCH = re.compile(r"(Prefill|Decode) batch(?: \[\d+\])?[.,:]? *")
-_PAIR = re.compile(r"([^,:]+): ([^,]*)")
+_PAIR = re.compile(r"([^,:]{1,80}): ([^,]*)")
+"""A key is short: without that end a torn line of 64 KiB would cost its length squared."""
 _ELAPSED = re.compile(r"(?:elapsed=|Time elapsed: )([\d.]+) ?s")
 _CAPACITY = re.compile(r"(\w+)=(-?\d+)")
 _CAPPED = re.compile(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,19 @@ def test_recorded_logs_show_no_key() -> None:
     for path in LOGS.glob("*.log"):
         for line in path.read_text().splitlines():
             assert "sekrit" not in redact(line)
+
+
+@pytest.mark.parametrize("part", ["a", "A_", "api_key", "--api-key ", "secret='", "_TOKEN"])
+def test_a_long_line_does_not_hold_the_daemon_up(part: str) -> None:
+    """A picture in base64, or anything else of 64 KiB, is read once and not once a character."""
+
+    def too_long(*_: object) -> None:
+        raise AssertionError("the line took 20 s")
+
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(20)
+    try:
+        redact("new-token: secret " + part * (64 * 1024 // len(part)))
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)

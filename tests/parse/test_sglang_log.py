@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 from pathlib import Path
 
@@ -306,3 +307,18 @@ def test_no_fact_of_a_real_log_carries_a_key() -> None:
     """Facts go to the journal: the keys in the start line never get into one."""
     for path in LOGS.glob("*.log"):
         assert "sekrit" not in repr(parse_lines(path.read_text().splitlines()))
+
+
+def test_a_torn_line_of_any_length_is_read_once() -> None:
+    """64 KiB without a comma after a batch's first words do not hold the daemon up."""
+
+    def too_long(*_: object) -> None:
+        raise AssertionError("the line took 20 s")
+
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(20)
+    try:
+        parse_lines(["[2026-11-29 10:00:00 TP0] Decode batch, " + "1" * 64 * 1024])
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
