@@ -10,7 +10,8 @@ from rigctl.adapters import proc
 def find_by_group(tag: str, name: str) -> int | None:
     """The oldest session leader of our own uid that this home spawned for this group.
 
-    Tokens read `HOME.GROUP.…`; children inherit them, so leaders alone are looked at.
+    Tokens read `HOME.GROUP.EPOCH.SECONDS`, the seconds with three decimals; a group's name may have
+    dots too. Children inherit them, so leaders alone are looked at.
     """
     own = os.getuid()
     leaders = [
@@ -19,7 +20,7 @@ def find_by_group(tag: str, name: str) -> int | None:
         if line.living and line.session == line.pid and proc.owner(line.pid) == own
     ]
     for line in sorted(leaders, key=lambda each: each.start_ticks):
-        if _token(line.pid).startswith(f"{tag}.{name}."):
+        if _token(line.pid).rsplit(".", 3)[0] == f"{tag}.{name}":
             return line.pid
     return None
 
