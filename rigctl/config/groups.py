@@ -131,6 +131,14 @@ def _name(table: Table) -> GroupName:
             f"`name` = {name!r}: letters, digits, `-`, `_` and `.`, at most 40, not beginning "
             "with `-` or `.`",
         )
+    elif name == "daemon":
+        table.fault("name", "`name` = 'daemon': that log is rigctl's own; choose another name")
+    elif name.rpartition(".")[0] and name.rpartition(".")[2].isdigit():
+        table.fault(
+            "name",
+            f"`name` = {name!r}: a number after a dot names the log of an earlier run; write "
+            f"{name.replace('.', '-')!r}",
+        )
     return GroupName(name)
 
 

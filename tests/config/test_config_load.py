@@ -363,3 +363,15 @@ def test_keys_of_the_panel_may_be_rebound(rig_file: ConfigKit) -> None:
     assert rig_file.load(GROUP + '\n[keys]\nfree = "f"\n').keys == {"free": "f"}
     with pytest.raises(ConfigError, match="`free` takes a key as text"):
         rig_file.load(GROUP + "\n[keys]\nfree = 3\n")
+
+
+@pytest.mark.parametrize("name", ["daemon", "long.1", "qwen.3.8"])
+def test_a_group_takes_no_other_log_s_name(rig_file: ConfigKit, name: str) -> None:
+    """Two writers in one log file, or a run before overwritten by another group's."""
+    (fault,) = rig_file.faults(GROUP.replace('"standard"', f'"{name}"'))
+    assert fault.startswith(f"rig.toml:2: group '{name}': `name` = '{name}': ")
+
+
+def test_a_dot_in_a_name_is_fine(rig_file: ConfigKit) -> None:
+    """As long as what follows it is no bare number."""
+    rig_file.load(GROUP.replace('"standard"', '"qwen3.8b"'))
