@@ -70,7 +70,8 @@ def facts(
 ) -> EngineFacts:
     """The named fields, and nothing else, of the engine's answers."""
     states = told.get("internal_states") or [{}]
-    accept = states[0].get("avg_spec_accept_length")
+    accept = states[0].get("avg_spec_accept_length") or series.values.get("accept_length")
+    memory = states[0].get("memory_usage") or {}
     parts = [series.values.get(f"mamba_{part}") for part in ("used", "cached", "free")]
     known = [part for part in parts if part is not None]
     return EngineFacts(
@@ -85,6 +86,9 @@ def facts(
         grammar_backend=str(told.get("grammar_backend") or ""),
         budget_variable=variable,
         state_slots=sum(known) if known else None,
+        weights_gb=memory.get("weight"),
+        tokens_gb=memory.get("kvcache"),
+        start_gb=memory.get("startup_available"),
         memory_saver=bool(told.get("enable_memory_saver")),
         wants_sleep=group.sleep_on_idle,
         sleeps=bool(told.get("sleep_on_idle")),

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from rigctl.core.doctor import FAILURE, OK, SKIPPED, WARNING, Finding
 
+TIGHT_GB = 1.0
+"""Left on a card beside weights and pools, for graphs and a prefill's activations."""
 BARELY = 1.2
 """Accepted tokens per verify below which drafting costs more than it brings."""
 
@@ -34,6 +36,12 @@ class EngineFacts:
     """SGLANG_MAX_THINK_TOKENS in the process's environment; None where it cannot be read."""
     state_slots: float | None = None
     """Size of the recurrent-state pool by its metric series; None where they are absent."""
+    weights_gb: float | None = None
+    """Memory of a card that holds weights, as the engine counts it; None where it does not tell."""
+    tokens_gb: float | None = None
+    """Memory of a card that holds the token pools."""
+    start_gb: float | None = None
+    """Memory that was free on a card before it loaded."""
     memory_saver: bool = False
     wants_sleep: bool = False
     sleeps: bool = False
@@ -51,7 +59,14 @@ def probe(engine: EngineFacts) -> tuple[Finding, ...]:
             ),
         )
     answer = Finding("probe-answer", OK, f"{engine.group} answers: SGLang {engine.version}")
-    return (answer, _drafting(engine), _states(engine), *_budget(engine), *_others(engine))
+    return (
+        answer,
+        _drafting(engine),
+        _states(engine),
+        _memory(engine),
+        *_budget(engine),
+        *_others(engine),
+    )
 
 
 def _drafting(engine: EngineFacts) -> Finding:
@@ -92,6 +107,25 @@ def _states(engine: EngineFacts) -> Finding:
     return Finding(
         "probe-states", OK, f"{engine.group} has {engine.state_slots:.0f} recurrent-state slots"
     )
+
+
+def _memory(engine: EngineFacts) -> Finding:
+    weights, tokens, start = engine.weights_gb, engine.tokens_gb, engine.start_gb
+    if not weights or tokens is None or start is None or weights < 0.05:
+        return Finding("probe-memory", SKIPPED, f"{engine.group} tells of no memory on a card")
+    left = start - weights - tokens
+    say = (
+        f"{engine.group} holds {weights:.1f} GB of weights and {tokens:.1f} GB of token pools on a "
+        f"card that had {start:.1f} GB free"
+    )
+    if left < TIGHT_GB:
+        return Finding(
+            "probe-memory",
+            WARNING,
+            f"{say}: {max(0.0, left):.1f} GB are left for a long prefill",
+            f"set a smaller max_total_tokens in rig.toml, then rigctl restart {engine.group}",
+        )
+    return Finding("probe-memory", OK, say)
 
 
 def _budget(engine: EngineFacts) -> Iterable[Finding]:

@@ -28,6 +28,9 @@ WELL = EngineFacts(
     grammar_backend="xgrammar",
     budget_variable="5000",
     state_slots=30.0,
+    weights_gb=7.6,
+    tokens_gb=9.1,
+    start_gb=21.2,
 )
 
 GROUP = GroupConfig(
@@ -42,6 +45,7 @@ def test_an_engine_as_configured_is_clean() -> None:
         "probe-answer",
         "probe-drafting",
         "probe-states",
+        "probe-memory",
         "probe-think-budget",
     ]
 
@@ -54,6 +58,9 @@ def test_an_engine_as_configured_is_clean() -> None:
         ({"accept_length": None}, "probe-drafting", SKIPPED),
         ({"accept_length": 1.02}, "probe-drafting", WARNING),
         ({"state_slots": None}, "probe-states", SKIPPED),
+        ({"start_gb": 17.0}, "probe-memory", WARNING),
+        ({"weights_gb": None}, "probe-memory", SKIPPED),
+        ({"weights_gb": -0.0}, "probe-memory", SKIPPED),
         ({"strict_thinking": False}, "probe-think-budget", FAILURE),
         ({"reasoning_parser": ""}, "probe-think-budget", FAILURE),
         ({"grammar_backend": "none"}, "probe-think-budget", FAILURE),
@@ -81,7 +88,13 @@ def test_no_key_leaves_the_answer() -> None:
         "launch_command": "--api-key sk-one",
         "version": "0.5.23",
         "speculative_algorithm": "DFLASH",
-        "internal_states": [{"admin_api_key": "sk-two", "avg_spec_accept_length": 3.9}],
+        "internal_states": [
+            {
+                "admin_api_key": "sk-two",
+                "avg_spec_accept_length": 3.9,
+                "memory_usage": {"weight": 7.62, "kvcache": 9.1, "startup_available": 21.25},
+            }
+        ],
     }
     series = metrics.parse(
         'sglang:mamba_used_tokens{tp_rank="0"} 10\n'
@@ -91,6 +104,15 @@ def test_no_key_leaves_the_answer() -> None:
     engine = facts(GROUP, told, series, "5000")
     assert "sk-" not in repr(engine)
     assert (engine.accept_length, engine.state_slots) == (3.9, 30.0)
+    assert (engine.weights_gb, engine.tokens_gb, engine.start_gb) == (7.62, 9.1, 21.25)
+
+
+def test_the_accept_length_of_the_metrics_serves_too() -> None:
+    """Where /server_info has none, the gauge of /metrics is what was measured last."""
+    series = metrics.parse('sglang:spec_accept_length{tp_rank="0"} 3.7\n')
+    assert facts(GROUP, {}, series, None).accept_length == 3.7
+    idle = metrics.parse('sglang:spec_accept_length{tp_rank="0"} 0.0\n')
+    assert facts(GROUP, {}, idle, None).accept_length is None
 
 
 def test_an_absent_series_is_not_zero() -> None:
