@@ -26,6 +26,8 @@ def of_stop(group: dict[str, Any], drain: float | None, limit: Value | None = No
     name = group["name"]
     if group["state"] == "starting":
         return [f"{name} is {span(group['seconds'])} into its start, which is thrown away."]
+    if group["state"] == "backing_off":
+        return [f"No engine runs on {name} now: it waits for its next try."]
     usual = number(group["drain_limit"] if limit is None else limit)
     lines = [_answers(group, usual if drain is None else drain)]
     lines.extend(_cache(group))

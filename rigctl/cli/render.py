@@ -123,7 +123,7 @@ def _head(snap: dict[str, Any], paint: Paint, width: int) -> Iterable[str]:
             parts.append(f"{cost:.2f} {snap['currency']}")
     pool = snap["pool"]
     if number(pool["total"]) is not None:
-        parts.append(f"pool {tokens(_occupied(pool))} of {tokens(pool['total'])}")
+        parts.append(f"pool {tokens(pool['used'])} of {tokens(pool['total'])} in use")
     parts.append(clock(snap["wall"], snap["wall"]))
     if snap["simulated"]:
         parts.append("simulated")
@@ -132,14 +132,6 @@ def _head(snap: dict[str, Any], paint: Paint, width: int) -> Iterable[str]:
     yield from others
     if snap["nvml"]:
         yield from (paint(line, "bad") for line in wrap(f"! NVML: {snap['nvml']}", width, "  "))
-
-
-def _occupied(pool: dict[str, Any]) -> Any:
-    """Pinned plus cached: what a person sees as `in the pool`."""
-    used, cached = number(pool["used"]), number(pool["cached"])
-    if used is None:
-        return pool["used"]
-    return used + (cached or 0)
 
 
 def _group(
@@ -225,10 +217,10 @@ def _figures(group: dict[str, Any], paint: Paint, width: int, absences: Absences
     ):
         absences.see(f"{group['name']} {label}", value)
     share = number(group["window_share"])
-    parts = f"{tokens(kv['used'])} in use, {tokens(kv['cached'])} cached"
+    in_use = f"{tokens(kv['used'])} of {tokens(kv['total'])}"
     yield from flow(
         [
-            f"pool {tokens(_occupied(kv))} of {tokens(kv['total'])} ({parts})",
+            f"pool {in_use} in use, {tokens(kv['cached'])} cached",
             f"states {count(mamba['used'])} of {count(mamba['total'])}"
             if number(mamba["total"]) is not None
             else "",

@@ -112,7 +112,7 @@ PATTERNS: tuple[Pattern, ...] = (
     ),
     _pattern(
         "no-program",
-        r"No module named '?sglang(?:\.launch_server)?'?$|command not found"
+        r"No module named '?sglang(?:\.launch_server)?'?\)?$|command not found"
         r"|can't open file '[^']*launch_server",
         Cause.CONFIG,
         "the engine program cannot be run",

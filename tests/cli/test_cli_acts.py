@@ -174,6 +174,15 @@ def test_an_idle_group_is_freed_without_a_question(home, rigctl) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_a_group_between_two_tries_has_no_answers_to_lose(home, rigctl) -> None:
+    """Backing off after a crash: nothing runs, and that is what the consequence says."""
+    groups = (group(), group("long", state="backing_off", pid=None))
+    with serving(home, rig(groups=groups)):
+        said = rigctl("free", "long", "--dry-run").stderr
+    assert "No engine runs on long now" in said
+    assert "answer" not in said
+
+
 def test_dry_run_says_and_does_nothing(home, rigctl) -> None:
     """`--dry-run`: the consequence, exit code 0, nothing asked of the daemon, none started."""
     assert rigctl("stop", "long", "--dry-run").returncode == 0

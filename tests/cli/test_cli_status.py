@@ -46,7 +46,9 @@ def test_without_a_daemon_it_says_so_and_starts_none(home, rigctl) -> None:
 
 def test_it_loads_nothing_heavy(home) -> None:
     """`rigctl status` loads none of the panel, HTTP, NVML, typed JSON and asyncio modules."""
-    heavy = "{'textual', 'httpx', 'pynvml', 'msgspec', 'asyncio', 'rigctl.core', 'dataclasses'}"
+    heavy = (
+        "{'textual', 'httpx', 'pynvml', 'msgspec', 'asyncio', 'dataclasses', 'rigctl.core.reading'}"
+    )
     code = (
         "import sys\n"
         "from rigctl.cli.main import main\n"
@@ -72,9 +74,11 @@ def test_the_page_shows_what_a_person_looks_for(home, rigctl) -> None:
         done = rigctl("status", env={"LANG": "C.UTF-8", "TZ": "UTC"})
     page = done.stdout
     assert done.returncode == 0
-    assert "rigctl · rig  896 W of 2800 W  5.1 kWh today  1.53 EUR  pool 434k of 1.45M" in page
+    assert (
+        "rigctl · rig  896 W of 2800 W  5.1 kWh today  1.53 EUR  pool 240k of 1.45M in use" in page
+    )
     assert "standard   ready 3d 04h" in page
-    assert "pool 434k of 800k (120k in use, 314k cached)" in page
+    assert "pool 120k of 800k in use, 314k cached" in page
     assert "slots 3 of 6  queue 1  decode 118 tok/s" in page
     assert "! PREFILL STALL 41 s  3 answers wait  46k of 122k left  ~50 s" in page
     assert 'lent to "training" since ' in page

@@ -32,7 +32,7 @@ def add(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--probe",
         action="store_true",
-        help="also ask the running engines about drafting, state slots and think budget",
+        help="also ask the running engines about drafting, state slots, memory, think budget",
     )
     parser.set_defaults(run=run)
 
