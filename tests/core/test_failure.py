@@ -104,8 +104,8 @@ def test_recorded_deaths(
         ),
         ("OSError: [Errno 28] No space left on device", "disk-full", Cause.HOST, False),
         ("/usr/bin/python3: No module named sglang", "no-program", Cause.CONFIG, True),
-        ("python3: Error while finding module specification for 'sglang.launch_server' (Module"
-         + "NotFoundError: No module named 'sglang')", "no-program", Cause.CONFIG, True),
+        ("python3: Error while finding it (ModuleNotFoundError: No module named 'sglang')",
+         "no-program", Cause.CONFIG, True),
         ("Failed to initialize NVML: Driver/library version mismatch", "driver-mismatch",
          Cause.HOST, True),
         (f"{AT}Initialization failed. warmup error: timeout", "warm-up", Cause.ENGINE, False),
