@@ -264,3 +264,20 @@ def test_unanswered_question_is_usage_other_failures_125(home, rigctl) -> None:
         done = rigctl("lend", "long", "--yes", "--", "true")
     assert done.returncode == 125
     assert "lent to another" in done.stderr
+
+
+def test_a_key_in_the_command_is_not_the_holders_name(home, rigctl) -> None:
+    """The name goes into journal, notices and state file; keys in the command's words do not."""
+    words = [
+        "env",
+        "HF_TOKEN=hf_sekrit",
+        "AWS_SECRET_ACCESS_KEY=sekrit",
+        "--api-key",
+        "sekrit",
+        "--wandb-api-key=sekrit",
+    ]
+    with serving(home, rig(), DONE) as served:
+        rigctl("lend", "long", "--yes", "--", *words)
+        holder = served.commands(FreeGroup)[0].holder
+    assert holder.startswith("env HF_TOKEN=*")
+    assert "sekrit" not in holder

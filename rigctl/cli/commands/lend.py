@@ -16,6 +16,8 @@ from rigctl.cli.follow import follow
 from rigctl.cli.talk import snapshot
 from rigctl.cli.words import say
 from rigctl.cli.worker import Relay
+from rigctl.config.flags import MASK, mask, secret_name
+from rigctl.core.redact import redact
 
 
 def add(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -52,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         path, snap = act.rig(args)
         group = act.group_view(snap, args.group)
-        wish = wish_for(args, snap, group, holder=shlex.join(args.cmd)[:60], pid=os.getpid())
+        wish = wish_for(args, snap, group, holder=_named(args.cmd), pid=os.getpid())
         if args.dry_run:
             return act.dry_run(args, wish)
         act.question(args, wish)
@@ -65,6 +67,16 @@ def run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         _take_back(path, group["name"])
         raise
+
+
+def _named(command: list[str]) -> str:
+    """The command as the holder's name, its keys masked: that name goes into journal and state."""
+    words = []
+    for word in mask(command):
+        name, equals, _ = word.partition("=")
+        shown = f"{name}={MASK}" if equals and secret_name(name) else word
+        words.append(shown if MASK in shown else shlex.quote(shown))
+    return redact(" ".join(words))[:60]
 
 
 def _lend(
