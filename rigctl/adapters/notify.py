@@ -9,6 +9,8 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 
+from rigctl.core.harmless import harmless
+
 NOTIFY_PATIENCE = 5.0
 """Seconds: a bus with nobody behind it answers only after 25."""
 
@@ -22,6 +24,7 @@ def notify(summary: str, text: str, *, urgent: bool = False) -> str:
     Tried in turn: notify-send, gdbus, and the tmux client that a tmux key was pressed in.
     """
     env = _with_bus(os.environ)
+    summary, text = harmless(summary), harmless(text)
     problems: list[str] = []
     for command in _ways(summary, text, urgent, env):
         problem = _try(command, env)
@@ -39,7 +42,7 @@ async def run_on_event(
     It gets a session of its own and no terminal; its output is dropped, since it may print
     anything. Past `patience` seconds its whole session is ended.
     """
-    variables = {f"RIGCTL_{name.upper()}": value for name, value in facts.items()}
+    variables = {f"RIGCTL_{name.upper()}": harmless(value) for name, value in facts.items()}
     try:
         process = await asyncio.create_subprocess_exec(
             *command,

@@ -163,3 +163,18 @@ async def test_on_event_says_what_went_wrong() -> None:
     """A missing program and a failing one are reported, not raised."""
     assert "No such file" in await run_on_event(["/nowhere/x"], {})
     assert "ended with 3" in await run_on_event(["sh", "-c", "exit 3"], {})
+
+
+async def test_a_zero_byte_in_a_fact_is_no_fault(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """No argument or variable can carry one; a holder's name may come with one."""
+    seen = tmp_path / "seen"
+    program(tmp_path / "bin", "notify-send", f"printf '%s\\n' \"$@\" > {seen}")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nowhere")
+    assert notify("free", "lent to a\0b\x1b[2J") == ""
+    assert seen.read_text().splitlines()[-1] == "lent to a\ufffdb"
+    said = f'printf %s "$RIGCTL_SAY" > {seen}'
+    assert await run_on_event(["sh", "-c", said], {"say": "a\0b"}) == ""
+    assert seen.read_text() == "a\ufffdb"
