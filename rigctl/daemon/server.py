@@ -27,6 +27,9 @@ CONNECTIONS = 128
 _WAITING_LINES = 8
 """Questions one connection may have waiting before we stop reading from it."""
 
+_MOST_LINES = 64
+"""Waiting questions of one connection that asks without reading: more, and it is cut off."""
+
 _SEND_BUFFER = 32 * 1024
 """Bytes the kernel holds for one client: a slow one is then few snapshots behind, not twenty."""
 
@@ -184,6 +187,9 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         *lines, self._buffer = (self._buffer + data).split(b"\n")
         for line in lines:
+            if self._lines.qsize() >= _MOST_LINES:
+                self.abort()
+                return
             if line.strip():
                 self._lines.put_nowait(line)
         if len(self._buffer) > wire.REQUEST_LIMIT:
@@ -229,7 +235,8 @@ class _Connection(asyncio.Protocol):
         assert self._transport is not None
         try:
             while (line := await self._lines.get()) is not None:
-                self._transport.resume_reading()
+                if self._lines.qsize() <= _WAITING_LINES:
+                    self._transport.resume_reading()
                 self._asked = True
                 try:
                     await self._answer(line)

@@ -134,6 +134,28 @@ async def test_a_line_without_end_is_cut_off(server: ControlServer, tmp_path: Pa
     assert b"at most 65536 bytes" in answer or answer == b"reset"
 
 
+async def test_a_flood_of_questions_is_not_collected(
+    server: ControlServer, loop: Loop, tmp_path: Path
+) -> None:
+    """Who asks without end is cut off; nobody else waits, and nothing piles up."""
+
+    def flood() -> int:
+        sent = 0
+        with connect(tmp_path / "s", 5.0) as raw:
+            try:
+                while sent < 64 * 1024 * 1024:
+                    raw.sendall(b"x\n" * 32768)
+                    sent += 65536
+            except (BrokenPipeError, ConnectionResetError):
+                pass
+        return sent
+
+    assert await asyncio.to_thread(flood) < 16 * 1024 * 1024
+    await until(lambda: not server._connections)
+    async with SocketClient(tmp_path / "s") as client:
+        assert (await client.hello())["epoch"] == "5f2a"
+
+
 async def test_a_client_that_closed_its_side_still_gets_its_answers(
     server: ControlServer, tmp_path: Path
 ) -> None:
