@@ -140,7 +140,7 @@ def write_new(path: Path, drafts: Sequence[DraftGroup]) -> tuple[Path, ...]:
     try:
         for file, key in keys.values():
             _create(file, key + "\n", 0o600, written)
-        _create(path, text, 0o644, written)
+        _create(path, text, 0o600, written)  # `flags` and `env` of a running server are in it
     except OSError as error:
         for file in written:
             file.unlink(missing_ok=True)

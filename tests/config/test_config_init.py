@@ -87,11 +87,11 @@ def keyed() -> DraftGroup:
 
 
 def test_a_key_goes_into_a_file_of_its_own(tmp_path: Path) -> None:
-    """Readable by the owner only, and named by rig.toml, which never holds it."""
+    """Both readable by the owner only; rig.toml names the file and never holds the key."""
     path = tmp_path / "deep" / "rig.toml"
     written = write_new(path, [keyed()])
     assert written == (path.parent / "first-api.key", path)
-    assert stat.S_IMODE(written[0].stat().st_mode) == 0o600
+    assert [stat.S_IMODE(each.stat().st_mode) for each in written] == [0o600, 0o600]
     assert written[0].read_text() == "sk-1234\n"
     assert "sk-1234" not in path.read_text()
     secret = load(path).groups[0].api_key
