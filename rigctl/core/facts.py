@@ -12,6 +12,7 @@ from rigctl.core.ids import CardId, GroupName, OperationId, ProcessIdentity
 from rigctl.core.log_facts import LogFact
 from rigctl.core.reading import NOT_YET, Reading
 from rigctl.core.snapshot import HostView
+from rigctl.core.spec import GroupSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +163,8 @@ class GroupFound:
     """The command line a start would use, secrets masked."""
     differs: tuple[str, ...]
     """What the running command line has otherwise, one line each."""
+    spec: GroupSpec | None = None
+    """All the file says of it now."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from rigctl.core.facts import (
     LogRead,
 )
 from rigctl.core.failure import classify
+from rigctl.core.fault_notes import told_faults
 from rigctl.core.ids import Mono
 from rigctl.core.log_facts import Decoded, Fault, Milestone, Step, Trouble
 from rigctl.core.orders import Order, WriteJournal
@@ -237,9 +238,13 @@ def _log(state: RigState, group: GroupState, fact: LogRead, now: Mono) -> Fed:
             case Fault(trouble=Trouble.PORT, say=say) if isinstance(current.engine.state, Loading):
                 # The real server then hangs for ever, holding its memory.
                 state, more = feed_engine(state, current, Stuck(say), now)
-            case Fault(say=say) if not fact.old:
-                more = (WriteJournal(group.spec.name, "engine-fault", say),)
             case _:
                 continue
         orders = (*orders, *more)
-    return state, orders
+    current = state.group(group.spec.name)
+    assert current is not None
+    if fact.old:
+        return state, orders
+    faults = [each.say for each in fact.facts if isinstance(each, Fault)]
+    current, notes = told_faults(current, faults, now)
+    return with_group(state, current), (*orders, *notes)

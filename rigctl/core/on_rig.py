@@ -54,7 +54,9 @@ def on_found(state: RigState, fact: GroupFound) -> Fed:
         return state, ()
     # While one is missing, which cards an index means cannot be told: they stay what they were.
     cards = group.spec.cards if fact.missing and group.spec.cards else fact.cards
-    spec = replace(group.spec, cards=cards, missing=fact.missing, command=fact.command)
+    # A running engine keeps what it was started with; the file counts from its next start on.
+    asked = group.spec if fact.spec is None or group.process is not None else fact.spec
+    spec = replace(asked, cards=cards, missing=fact.missing, command=fact.command)
     differs = fact.differs if group.process is not None else ()
     return with_group(state, replace(group, spec=spec, differs=differs)), ()
 

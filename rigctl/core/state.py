@@ -8,45 +8,19 @@ from rigctl.core.cards import GpuSweep
 from rigctl.core.chunks import ChunkCosts
 from rigctl.core.energy import EnergyBook
 from rigctl.core.engine_sample import EngineSample
-from rigctl.core.engine_states import Engine, Off, Policy, deadline_of, process_of
+from rigctl.core.engine_states import Engine, Off, deadline_of, process_of
 from rigctl.core.facts import EngineWatched, ForeignEngineSeen
 from rigctl.core.heat import Heat, Verdict
-from rigctl.core.ids import CardId, GroupName, Mono, OperationId, ProcessIdentity, Wall
+from rigctl.core.ids import GroupName, Mono, OperationId, ProcessIdentity, Wall
 from rigctl.core.lease import Lease
 from rigctl.core.operations import Operation
 from rigctl.core.pace import PollingCost
 from rigctl.core.phases import PhasePolicy, Start
 from rigctl.core.pstates import PstateTimes
 from rigctl.core.snapshot import HostView
+from rigctl.core.spec import GroupSpec
 from rigctl.core.watch_facts import WatchPolicy
 from rigctl.core.watch_state import Watch
-
-
-@dataclass(frozen=True, slots=True)
-class GroupSpec:
-    """What the owner's file says of a group, and the cards it was found to mean."""
-
-    name: GroupName
-    cards: tuple[CardId, ...]
-    missing: tuple[str, ...]
-    """Why a start could not have all its cards, one sentence each; empty when it could."""
-    url: str
-    model: str
-    window: int
-    stretched: str
-    slots: int | None
-    pool: int | None
-    sleep_on_idle: bool
-    """As the file has it; an override may say otherwise."""
-    drain: float
-    policy: Policy
-    power_limit: float | None
-    start_with_daemon: bool
-    ranks: int
-    """Scheduler processes to expect."""
-    log: str
-    command: tuple[str, ...] = ()
-    """The command line a start would use now, secrets masked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +60,8 @@ class GroupState:
     heat: Heat = Heat()
     verdict: Verdict | None = None
     """Idle but hot, while that holds."""
+    faults_told: tuple[tuple[str, Mono], ...] = ()
+    """Fault lines of its log that were journalled lately, and when."""
     lost_card: str = ""
     """Why this group cannot work until a reboot: a card fell off the bus while it ran (C11)."""
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rigctl.adapters import proc
 from rigctl.config.cards import resolve, resolve_group
 from rigctl.config.diff import differences
-from rigctl.config.flags import MASK, mask, secret_name
+from rigctl.config.flags import MASK, mask, secret_name, split_command
 from rigctl.config.load import load
 from rigctl.config.paths import Home
 from rigctl.config.plan import launch_plan
@@ -21,7 +22,8 @@ from rigctl.core.engine_states import Policy
 from rigctl.core.facts import GroupFound
 from rigctl.core.ids import CardId, GroupName
 from rigctl.core.phases import PhasePolicy
-from rigctl.core.state import GroupSpec, RigSpec
+from rigctl.core.spec import GroupSpec
+from rigctl.core.state import RigSpec
 from rigctl.core.watch_facts import WatchPolicy
 
 
@@ -30,11 +32,47 @@ class Book:
 
     def __init__(self, home: Home) -> None:
         self.home = home
+        self._read = self._stamp()
         self.config: Config = load(home.config, home.overrides)
+        self._started: dict[GroupName, GroupConfig] = {}
+        """As each running engine was started: the file may say otherwise by now."""
 
     def reload(self) -> None:
         """Read the file again. ConfigError leaves the config as it was."""
-        self.config = load(self.home.config, self.home.overrides)
+        self._read = self._stamp()
+        fresh = load(self.home.config, self.home.overrides)
+        names = {group.name for group in fresh.groups}
+        for group in self.config.groups:
+            if group.name not in names:
+                say = (
+                    f"the group {group.name} is gone, and this daemon looks after it: write it "
+                    f"back, or `rigctl stop {group.name}` and then `rigctl daemon stop`"
+                )
+                raise ConfigError(say, path=fresh.path)
+        self.config = fresh
+
+    def changed(self) -> bool:
+        """Whether the file, or what keys have overridden of it, was written since it was read."""
+        return self._stamp() != self._read
+
+    def _stamp(self) -> tuple[tuple[int, int, int] | None, ...]:
+        return tuple(_stamp(path) for path in (self.home.config, self.home.overrides))
+
+    def started(self, name: GroupName) -> None:
+        """An engine was started by the file as it is now: it keeps this address and these keys."""
+        self._started[name] = self.config.group(name)
+
+    def adopted(self, name: GroupName, argv: Sequence[str]) -> None:
+        """An engine was found running: its own command line says where it answers."""
+        group = self.config.group(name)
+        flags = split_command(argv).values()
+        host = flags.get("--host", ())
+        port = flags.get("--port", ())
+        self._started[name] = replace(
+            group,
+            host=host[0] if host else group.host,
+            port=int(port[0]) if port and port[0].isdigit() else group.port,
+        )
 
     def rig(self, simulated: bool) -> RigSpec:
         """The rig's own keys."""
@@ -123,7 +161,7 @@ class Book:
             if plan is not None and running:
                 ours = {**os.environ, **plan.env}
                 differs = differences(plan.argv, running, ours, proc.environ(pid))
-        return GroupFound(name, cards, missing, command, differs)
+        return GroupFound(name, cards, missing, command, differs, self.spec(group, present))
 
     def _masked(
         self, group: GroupConfig, present: Sequence[CardSample], sleep_on_idle: bool
@@ -146,18 +184,33 @@ class Book:
 
     def authorization(self, name: GroupName) -> tuple[tuple[bytes, bytes], ...]:
         """The header that the engine's own endpoints want; empty without a key."""
-        keys = group_keys(self.config.group(name), os.environ)
+        keys = group_keys(self._as_started(name), os.environ)
         key = keys.get("admin-api-key") or keys.get("api-key")
         return () if key is None else ((b"authorization", f"Bearer {key}".encode()),)
 
     def api_authorization(self, name: GroupName) -> tuple[tuple[bytes, bytes], ...]:
         """The header for reading: an admin key does not open the normal endpoints."""
-        key = group_keys(self.config.group(name), os.environ).get("api-key")
+        key = group_keys(self._as_started(name), os.environ).get("api-key")
         return () if key is None else ((b"authorization", f"Bearer {key}".encode()),)
 
     def address(self, name: GroupName) -> tuple[str, int]:
-        """Host and port at which this host reaches the engine."""
+        """Host and port at which this host reaches the engine that runs."""
+        return self._reached(self._as_started(name))
+
+    def next_address(self, name: GroupName) -> tuple[str, int]:
+        """The same for a start by the file as it is now."""
+        return self._reached(self.config.group(name))
+
+    def binding(self, name: GroupName) -> tuple[str, int]:
+        """What the next start will bind: all addresses are taken when one of them is."""
         group = self.config.group(name)
+        return group.host or "127.0.0.1", group.port
+
+    def _as_started(self, name: GroupName) -> GroupConfig:
+        return self._started.get(name) or self.config.group(name)
+
+    @staticmethod
+    def _reached(group: GroupConfig) -> tuple[str, int]:
         host = "127.0.0.1" if group.host in ("0.0.0.0", "") else group.host
         return ("::1" if host == "::" else host), group.port
 
@@ -169,6 +222,14 @@ class Book:
     def masked(argv: Sequence[str]) -> tuple[str, ...]:
         """A running command line, fit to be shown."""
         return mask(tuple(argv))
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def masked_env(env: Mapping[str, str]) -> dict[str, str]:

@@ -145,7 +145,9 @@ class EnginePoll:
         group = self._state().group(name)
         if group is None:
             return
-        host, port = self._book.address(name)
+        book = self._book
+        ours = group.process is not None
+        host, port = book.address(name) if ours else book.next_address(name)
         if isinstance(group.engine.state, Loading):
             await self._ready(name, group.engine.state.process, host, port)
             return
@@ -217,7 +219,7 @@ class EnginePoll:
         group = self._state().group(name)
         if group is None or group.process is not None:
             return
-        _, port = self._book.address(name)
+        _, port = self._book.next_address(name)
         known = None if group.foreign is None else group.foreign.pid
         inodes = listening(port)
         if inodes == self._listening.get(name) and (known is None or holds(known, inodes)):

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
 from rigctl.adapters.gpus import GpuWorker
 from rigctl.adapters.host import Host
+from rigctl.config.schema import ConfigError
+from rigctl.core.cards import CardSample
 from rigctl.core.energy import Moment
 from rigctl.core.engine_states import Draining, Loading, Ready, Spawning, Stage, Stopping, Waiting
-from rigctl.core.facts import CardsSampled, Fact, HostSampled, Resumed
+from rigctl.core.facts import CardsSampled, Fact, HostSampled, Resumed, TroubleSeen
 from rigctl.core.ids import GroupName, Mono
 from rigctl.core.on_engine import in_flight
 from rigctl.core.pace import pace
@@ -201,13 +203,26 @@ class Pollers:
         uuids = tuple(card.uuid for card in sweep.cards if not card.lost)
         if sweep.answered and uuids != self._uuids:
             self._uuids = uuids
-            for group in self._state().groups:
-                pid = None if group.process is None else group.process.pid
-                self._post(self._book.found(group.spec.name, sweep.cards, pid, group.sleep_on_idle))
+            self._find(sweep.cards)
+
+    def _find(self, cards: Sequence[CardSample]) -> None:
+        """What every group means on these cards, by the file as it is now."""
+        for group in self._state().groups:
+            pid = None if group.process is None else group.process.pid
+            self._post(self._book.found(group.spec.name, cards, pid, group.sleep_on_idle))
 
     async def _look_at_host(self) -> None:
         self._post(HostSampled(self._host.sample()))
         self._tidy()
+        if self._book.changed():
+            say = ""
+            try:
+                self._book.reload()
+            except ConfigError as error:
+                say = f"{error}; the daemon goes on with what it read before"
+            self._post(TroubleSeen("config", say))
+            sweep = self._state().sweep
+            self._find(() if sweep is None else sweep.cards)
 
 
 def _works(state: RigState) -> bool:

@@ -84,6 +84,7 @@ class OrderRunner:
         self._look = look
         self._end = end
         self._tasks: set[asyncio.Task[None]] = set()
+        self._paused_until = 0.0
 
     def carry_out(self, order: Order) -> None:
         """Begin one order. Never raises: what goes wrong comes back as a fact."""
@@ -155,11 +156,18 @@ class OrderRunner:
         self._book.reload()
         sweep = state.sweep
         present = () if sweep is None else sweep.cards
+        found = self._book.found(name, present, None, group.sleep_on_idle)
+        self._post(found)
+        if found.cards != group.spec.cards:
+            # Those that were seen to be free are not those that it would start on.
+            why = "its cards in rig.toml have changed; the new ones are looked at first"
+            return EngineSpawnFailed(name, why, final=False)
         plan = self._book.plan(name, present, group.sleep_on_idle)
         self._require_port(name)
         self._book.write_keys(name)
         path = self._logs.begin(name)
         process = self._launcher.spawn(plan.argv, plan.env, str(path), order.token)
+        self._book.started(name)
         env = masked_env(plan.env)
         changes: tuple[str, ...] = ()
         if group.last_command:
@@ -169,7 +177,7 @@ class OrderRunner:
 
     def _require_port(self, name: GroupName) -> None:
         """A real server loads for 20 s on a taken port and then hangs with its memory."""
-        host, port = self._book.address(name)
+        host, port = self._book.binding(name)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         with socket.socket(family, socket.SOCK_STREAM) as probe:
             # As the engine does: TIME_WAIT is no obstacle, a listener is.
@@ -208,10 +216,13 @@ class OrderRunner:
         self._post(PowerLimitSet(order.operation, order.card, order.watts, error))
 
     async def _pause(self, operation: OperationId, seconds: float) -> None:
-        await self._gpus.release(seconds)
+        until = self._clock.now() + seconds
+        self._paused_until = max(self._paused_until, until)
+        await self._gpus.release(self._paused_until - self._clock.now())
         self._post(NvmlReleased(operation, over=False))
         await asyncio.sleep(seconds)
-        await self._gpus.release(0)
+        if until >= self._paused_until:  # a longer pause that was asked for meanwhile goes on
+            await self._gpus.release(0)
         self._post(NvmlReleased(operation, over=True))
 
     async def _tell(self, order: TellPerson) -> None:

@@ -202,6 +202,7 @@ class Shell:
         if process is not None:
             self._ended_groups[process] = group.spec.name
             self._followed[group.spec.name] = process
+            self._book.adopted(group.spec.name, proc.cmdline(process.pid))
         if group.lease is not None:
             for holder in (group.lease.holder_process, group.lease.worker):
                 if holder is not None:

@@ -1,0 +1,35 @@
+"""What the owner's file says of one group, and the cards it was found to mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rigctl.core.engine_states import Policy
+from rigctl.core.ids import CardId, GroupName
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSpec:
+    """Changes with the file: at the group's next start, or while it is off."""
+
+    name: GroupName
+    cards: tuple[CardId, ...]
+    missing: tuple[str, ...]
+    """Why a start could not have all its cards, one sentence each; empty when it could."""
+    url: str
+    model: str
+    window: int
+    stretched: str
+    slots: int | None
+    pool: int | None
+    sleep_on_idle: bool
+    """As the file has it; an override may say otherwise."""
+    drain: float
+    policy: Policy
+    power_limit: float | None
+    start_with_daemon: bool
+    ranks: int
+    """Scheduler processes to expect."""
+    log: str
+    command: tuple[str, ...] = ()
+    """The command line a start would use now, secrets masked."""
