@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from rigctl.adapters.folders import own_folder
 from rigctl.config.paths import Home, find_home
 from rigctl.control import PROTOCOL
 from rigctl.control.address import connect
@@ -128,15 +129,16 @@ def is_locked(path: Path) -> bool:
 def _spawn(home: Home, log: Path, command: Sequence[str]) -> subprocess.Popen[bytes]:
     try:
         for folder in (home.state, home.logs):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            own_folder(folder)
         if log.exists() and log.stat().st_size > _ROTATE_BYTES:
             log.rename(log.with_name("daemon.log.1"))
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         output = os.open(log, flags, 0o600)
     except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
         raise DaemonStartError(
-            f"no daemon runs, and none can be started: {error.filename or log}: "
-            f"{error.strerror or error}; make room or set RIGCTL_HOME to another folder"
+            f"no daemon runs, and none can be started: {where}{error.strerror or error}; "
+            "make room or set RIGCTL_HOME to another folder"
         ) from error
     try:
         return subprocess.Popen(

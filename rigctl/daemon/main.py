@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
+from rigctl.adapters.folders import own_folder
 from rigctl.config.paths import find_home
 from rigctl.config.schema import ConfigError
 from rigctl.daemon.lock import AlreadyRunningError, take_lock
@@ -23,16 +24,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level="INFO")
     home = find_home(args.home)
-    for folder in (home.state, home.logs):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
+        for folder in (home.state, home.logs):
+            own_folder(folder)
         take_lock(home.lock)
-    except AlreadyRunningError as error:
-        _say(str(error))
-        return 1
-    try:
         asyncio.run(_run(args))
-    except ConfigError as error:
+    except (AlreadyRunningError, ConfigError) as error:
         _say(str(error))
         return 1
     except OSError as error:
