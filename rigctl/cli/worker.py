@@ -8,6 +8,7 @@ interactive shell or an editor works in it and ctrl+c, ctrl+z and ctrl+\\ go to 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,6 +27,14 @@ FORWARDED = (
     signal.SIGUSR2,
     signal.SIGWINCH,
 )
+
+
+def check(program: str) -> None:
+    """End as starting it would, before an engine is stopped for a mistyped name."""
+    if shutil.which(program) is None:
+        if os.sep in program and os.path.exists(program):
+            raise End(NOT_EXECUTABLE, f"{program}: may not be executed.")
+        raise End(NOT_FOUND, f"{program}: there is no such program.")
 
 
 class Worker:

@@ -8,12 +8,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from cli_rig import ends, refuse, serving, until
 from cli_views import card, group, rig
 
-from rigctl.core.commands import FreeGroup, LendStarted, ReclaimGroup
+from rigctl.core.commands import FreeGroup, LendStarted, ReclaimGroup, Refused
 
 DONE = ends("done", "4 of 4 cards free")
 
@@ -105,16 +106,41 @@ def test_a_lost_card_lends_nothing(home, rigctl) -> None:
     [
         (("sh", "-c", "exit 7"), 7),
         (("sh", "-c", "kill -TERM $$"), 128 + signal.SIGTERM),
-        (("/nowhere/at-all",), 127),
-        (("/etc/passwd",), 126),
     ],
 )
 def test_the_exit_code_is_the_commands(home, rigctl, command, code) -> None:
-    """Its own code, 128 + signal, 127 not found, 126 not executable; the cards go back always."""
+    """Its own code, 128 + signal where one ended it; the cards go back always."""
     with serving(home, rig(), DONE) as served:
         done = rigctl("lend", "long", "--yes", "--", *command)
         assert served.commands(ReclaimGroup) == [ReclaimGroup("long")]
     assert done.returncode == code, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("program", "code"), [("/nowhere/at-all", 127), ("no-such-program-here", 127), ("/etc", 126)]
+)
+def test_a_mistyped_command_stops_no_engine(home, rigctl, program, code) -> None:
+    """127 not found, 126 not executable: known before a card is asked for, so none is."""
+    with serving(home, rig(), DONE) as served:
+        done = rigctl("lend", "long", "--yes", "--", program)
+        assert served.asked == []
+    assert done.returncode == code
+    assert program in done.stderr
+
+
+def test_a_lease_that_ended_by_itself_is_no_failure(home, rigctl) -> None:
+    """`--kill` ended command and lease: the cards are the rig's again, and nothing went wrong."""
+
+    def script(served, command):
+        if isinstance(command, ReclaimGroup):
+            return Refused("long is not lent; `rigctl start long` starts it", "not-lent")
+        return DONE(served, command)
+
+    with serving(home, rig(), script):
+        done = rigctl("lend", "long", "--yes", "--", "true")
+    assert done.returncode == 0
+    assert "had ended already" in done.stderr
+    assert "rigctl start" not in done.stderr
 
 
 def test_partly_free_runs_nothing(home, rigctl) -> None:
@@ -197,9 +223,13 @@ def test_an_interactive_shell_works_on_the_cards(home, terminal) -> None:
     with serving(home, rig(), DONE) as served:
         screen = terminal("lend", "long", "--yes", "--", "bash", "--norc", env={"PS1": "cards> "})
         screen.expect("cards> ")
-        screen.type("sleep 100\n")
         until(lambda: bool(served.commands(LendStarted)), "the shell")
+        shell = served.commands(LendStarted)[0].pid
+        screen.type("sleep 100\n")
+        children = Path(f"/proc/{shell}/task/{shell}/children")
+        until(lambda: bool(children.read_text()), "the shell's job")
         screen.type("\x03")
+        until(lambda: not children.read_text(), "its end by ctrl+c")
         screen.type("echo got-$((40+2)) $CUDA_VISIBLE_DEVICES\n")
         screen.expect("got-42 4,5,6,7")
         screen.type("exit 5\n")

@@ -8,14 +8,14 @@ import os
 import shlex
 from typing import Any
 
-from rigctl.cli import act, exits
+from rigctl.cli import act, exits, talk
 from rigctl.cli.cards import variables
 from rigctl.cli.commands.free import add_lease_options, wish_for
 from rigctl.cli.exits import End
 from rigctl.cli.follow import follow
 from rigctl.cli.talk import snapshot
 from rigctl.cli.words import say
-from rigctl.cli.worker import Relay
+from rigctl.cli.worker import Relay, check
 from rigctl.config.flags import MASK, mask, secret_name
 from rigctl.core.redact import redact
 
@@ -49,6 +49,7 @@ def run(args: argparse.Namespace) -> int:
         raise End(exits.USAGE, "say what to run after `--`: `rigctl lend long -- python train.py`.")
     if args.kill and args.lease is None:
         raise End(exits.USAGE, "--kill needs an end: add --for TIME, like --for 2h.")
+    check(args.cmd[0])
     if args.dry_run and act.without_daemon(args):
         return exits.OK
     try:
@@ -145,8 +146,14 @@ def _tell(path: str, group: str, pid: int, kill: bool) -> None:
 def _take_back(path: str, group: str) -> None:
     """Ask for the cards; where no daemon answers, it does so itself: it watches our pid."""
     try:
-        accepted = act.send(path, act.Wish("reclaim", {"group": group, "start": True}, ""))
+        answer = talk.act(path, "reclaim", {"group": group, "start": True})
     except End as end:
         say(f"the cards of {group} were not taken back by us: {end.say}")
         return
-    say(accepted["say"] or f"{group} is taken back.")
+    refused = answer.get("refused")
+    if refused and refused["code"] == "not-lent":
+        say(f"the lease of {group} had ended already; see `rigctl status`.")
+    elif refused:
+        say(f"the cards of {group} were not taken back by us: {refused['say']}")
+    else:
+        say(answer["accepted"]["say"] or f"{group} is taken back.")
