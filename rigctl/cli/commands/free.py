@@ -124,8 +124,9 @@ def _from_hotkey(args: argparse.Namespace) -> int:
         group = act.group_view(snap, args.group)
         wish = wish_for(args, snap, group)
         accepted = act.send(path, wish)
-        again = "Press again to cancel." if consequence.destroys(group) else ""
-        tell(f"rigctl: free {group['name']}", f"{accepted['say'] or 'asked for'} {again}".strip())
+        said = accepted["say"] or "asked for"
+        again = ". Press again to cancel." if consequence.destroys(group) else ""
+        tell(f"rigctl: free {group['name']}", said + again)
         if not args.wait:
             return exits.OK
         ended = follow(
