@@ -55,7 +55,7 @@ def test_the_first_press_frees_and_tells_both_ends(home, rigctl, desktop) -> Non
         assert served.commands(FreeGroup)[0].toggle
     assert done.returncode == 0, done.stderr
     began, freed = told(desktop)
-    assert began == "rigctl: free long: free accepted Press again to cancel."
+    assert began == "rigctl: free long: free accepted. Press again to cancel."
     assert freed == "rigctl: long freed: 4 of 4 cards free, 94.9 GiB, 7.9 s"
     assert done.stdout == ""
 
