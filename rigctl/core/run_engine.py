@@ -71,6 +71,9 @@ def feed_engine(state: RigState, group: GroupState, event: Event, now: Mono) -> 
     notes: tuple[Order, ...] = ()
     if _changed(before, engine.state):
         state, group, notes = _entered(state, group, before, now)
+    if isinstance(event, InFlight) and isinstance(engine.state, Draining) and engine.state.quiet:
+        # The second of the two looks that end a drain: somebody waits, so it is taken at once.
+        notes = (*notes, LookNow(group.spec.name))
     orders = tuple(_order(group, each) for each in engine_orders)
     return with_group(state, group), (*orders, *notes)
 

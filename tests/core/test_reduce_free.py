@@ -24,7 +24,7 @@ from rigctl.core.engine_states import (
 )
 from rigctl.core.facts import EngineReady, HolderGone, Ticked
 from rigctl.core.ids import GroupName, Mono
-from rigctl.core.orders import EndWorker, SignalMain, SpawnEngine, TellPerson
+from rigctl.core.orders import EndWorker, LookNow, SignalMain, SpawnEngine, TellPerson
 from rigctl.core.state import next_wake
 from rigctl.core.view import view
 
@@ -318,3 +318,15 @@ def test_failed_group_can_be_freed_at_once() -> None:
     assert isinstance(rig.engine("long"), Failed)
     number = rig.accepted(FreeGroup(LONG, "training"))
     assert rig.operation(number).state == "done"
+
+
+def test_the_second_look_of_an_empty_drain_is_taken_at_once() -> None:
+    """Nobody waits a polling interval for an engine that does nothing."""
+    rig = Rig()
+    rig.start("long")
+    rig.tick(30.0)
+    rig.accepted(FreeGroup(LONG, "training"))
+    looks = len(rig.of(LookNow))
+    rig.sample("long", active=0.0)
+    assert isinstance(rig.engine("long"), Draining)
+    assert len(rig.of(LookNow)) == looks + 1
