@@ -280,5 +280,6 @@ def _stop_daemon(state: RigState, asked: CommandAsked, stop_engines: bool, now: 
             f"{names} still run; `rigctl stop GROUP` each of them, then `rigctl daemon stop`",
             "busy",
         )
-    operation = end(new_operation(asked, "daemon-stop", None, now), "done", "engines go on", now)
+    say = "engines go on" if running else "no engine runs"
+    operation = end(new_operation(asked, "daemon-stop", None, now), "done", say, now)
     return accept(state, operation, (EndDaemon(),))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support_rig import Rig
 
-from rigctl.core.commands import SetPowerLimit, StopGroup
+from rigctl.core.commands import SetPowerLimit, StopDaemon, StopGroup
 from rigctl.core.facts import PowerLimitSet, Resumed
 from rigctl.core.ids import GroupName, OperationId
 from rigctl.core.orders import LimitPower
@@ -49,3 +49,12 @@ def test_a_resume_says_what_to_do_if_cuda_is_broken() -> None:
     assert "slept for 480 min" in rig.said()
     assert "rigctl restart GROUP" in rig.said()
     assert "nvidia_uvm" in rig.said()
+
+
+def test_a_daemon_that_ends_says_what_goes_on() -> None:
+    """Engines outlive it; where none runs, none is said to. With engines it is not ended at all."""
+    rig = Rig()
+    assert rig.operation(rig.accepted(StopDaemon())).say == "no engine runs"
+    rig.start("long")
+    assert rig.operation(rig.accepted(StopDaemon())).say == "engines go on"
+    assert "rigctl stop GROUP" in rig.refused(StopDaemon(stop_engines=True)).say
