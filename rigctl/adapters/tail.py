@@ -143,7 +143,7 @@ def last_lines(path: Path, count: int, limit: int = 4 * 1024 * 1024) -> LastLine
     if start > 0:
         _, _, data = data.partition(b"\n")  # the first line is most likely half of one
     lines, rest, _ = split(data)
-    kept = deque(lines, maxlen=max(count, 0))
+    kept = deque(lines, maxlen=min(max(count, 0), limit))
     return LastLines(tuple(_text(line) for line in kept), _text(rest), size - len(rest))
 
 

@@ -18,6 +18,9 @@ from rigctl.cli.words import say
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 """Seconds of each unit that a length of time may be given in."""
 
+LONGEST = 1e9
+"""Seconds: 30 years. Calendars end not much later."""
+
 SCHEMA = 1
 """Of the object that `--json` prints for an act."""
 
@@ -73,12 +76,15 @@ def seconds(text: str) -> float:
     """`90`, `90s`, `15m`, `2h`, `1d`, `1h30m` in seconds; ValueError otherwise."""
     import re
 
-    if re.fullmatch(r"\d+(\.\d+)?", text):
-        return float(text)
     parts = re.findall(r"(\d+(?:\.\d+)?)([smhd])", text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        parts = [(text, "s")]
+    elif not parts or "".join(number + unit for number, unit in parts) != text:
         raise ValueError(text)
-    return sum(float(number) * UNITS[unit] for number, unit in parts)
+    whole = sum(float(number) * UNITS[unit] for number, unit in parts)
+    if whole > LONGEST:
+        raise ValueError(text)
+    return whole
 
 
 seconds.__name__ = "time"  # argparse names the type: `invalid time value: '2 hours'`

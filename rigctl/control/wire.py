@@ -13,6 +13,7 @@ import msgspec
 from rigctl.control import PROTOCOL
 from rigctl.core import commands
 from rigctl.core.commands import Accepted, Answer, Command, Refused
+from rigctl.core.harmless import one_line
 from rigctl.core.reading import Missing, Why
 from rigctl.core.snapshot import JournalEntry, Snapshot
 
@@ -21,6 +22,12 @@ REQUEST_LIMIT: Final = 64 * 1024
 
 LINE_LIMIT: Final = 16 * 1024 * 1024
 """Bytes of one answer; a day of history for eight cards is the longest."""
+
+MOST: Final = 1e9
+"""The largest number a command may carry: 30 years, or more watts than any rig has."""
+
+HOLDER_SIGNS: Final = 100
+"""Signs of a holder's name."""
 
 COMMANDS: Final[Mapping[str, type[Command]]] = {
     "start": commands.StartGroup,
@@ -168,9 +175,17 @@ def decode_command(name: object, args: object) -> Command:
         if key not in fields:
             raise WireError(f"`{name}` has no field `{key}`: {nearest(str(key), fields)}")
     try:
-        return msgspec.convert(given, kind, strict=True)
+        command: Command = msgspec.convert(given, kind, strict=True)
     except msgspec.ValidationError as error:
         raise WireError(f"`{name}` cannot be used so: {error}") from error
+    for key in fields:
+        value = getattr(command, key)
+        if isinstance(value, int | float) and not 0 <= value <= MOST:
+            raise WireError(f"`{name}` cannot be used so: `{key}` is not between 0 and {MOST:g}")
+    if isinstance(command, commands.FreeGroup):
+        holder = one_line(command.holder)[:HOLDER_SIGNS]
+        return dataclasses.replace(command, holder=holder)
+    return command
 
 
 def encode_answer(answer: Answer) -> bytes:

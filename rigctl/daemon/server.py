@@ -390,6 +390,6 @@ class _Connection(asyncio.Protocol):
 
 def _number(asked: Mapping[str, Any], name: str, default: float) -> float:
     value = asked.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-        raise wire.WireError(f"`{name}` must be a number that is not negative")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= wire.MOST:
+        raise wire.WireError(f"`{name}` must be a number from 0 to {wire.MOST:g}")
     return value

@@ -233,3 +233,20 @@ def test_a_missing_asset_names_where_it_was_looked_for() -> None:
     assert asset("units", "rigctl.service").exists()
     with pytest.raises(FileNotFoundError, match=r"units/nope is missing.*_assets.*assets"):
         asset("units", "nope")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("free", "--for", "9" * 400),
+        ("free", "--for", "99999999999d"),
+        ("power-limit", "inf"),
+        ("power-limit", "nan"),
+        ("power-limit", "1e300"),
+    ],
+)
+def test_numbers_beyond_reason_are_usage(rigctl, words: tuple[str, ...]) -> None:
+    """Said at once in words: no calendar has such a day, no card takes such a limit."""
+    done = rigctl(*words)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr

@@ -14,6 +14,7 @@ from rig_views import rig
 from rigctl.control import wire
 from rigctl.core import commands
 from rigctl.core.commands import Accepted, Command, Refused
+from rigctl.core.harmless import one_line
 from rigctl.core.ids import OperationId
 from rigctl.core.reading import Missing, Why
 from rigctl.core.snapshot import JournalEntry
@@ -60,15 +61,16 @@ def test_newer_fields_are_passed_over_and_another_shape_is_said() -> None:
         wire.decode_snapshot(json.dumps({**fields, "seq": "x"}).encode())
 
 
-def finite(command: Command) -> bool:
-    """JSON has no infinity and no not-a-number: those arrive as null and are refused."""
-    return all(
-        not isinstance(value, float) or math.isfinite(value)
-        for value in dataclasses.asdict(command).values()
+def usable(command: Command) -> bool:
+    """Numbers within reason, and a holder's name as it stands in a row."""
+    values = dataclasses.asdict(command)
+    holder = values.get("holder", "")
+    return holder == one_line(holder)[: wire.HOLDER_SIGNS] and all(
+        not isinstance(value, int | float) or 0 <= value <= wire.MOST for value in values.values()
     )
 
 
-COMMAND = st.one_of(*(st.from_type(kind) for kind in wire.COMMANDS.values())).filter(finite)
+COMMAND = st.one_of(*(st.from_type(kind) for kind in wire.COMMANDS.values())).filter(usable)
 
 
 @seed(5)
@@ -98,6 +100,9 @@ def test_every_command_of_core_has_a_name() -> None:
         ("free", {"group": 3, "holder": "x"}, "$.group"),
         ("free", [], "must be an object"),
         ("power-limit", {"group": None, "watts": "280"}, "$.watts"),
+        ("power-limit", {"group": None, "watts": -1.0}, "`watts` is not between 0 and 1e+09"),
+        ("nvml-release", {"seconds": 1e300}, "`seconds` is not between 0 and 1e+09"),
+        ("lend-started", {"group": "long", "pid": -1}, "`pid` is not between 0 and 1e+09"),
     ],
 )
 def test_a_wrong_command_names_the_nearest_right_thing(
@@ -107,6 +112,14 @@ def test_a_wrong_command_names_the_nearest_right_thing(
     with pytest.raises(wire.WireError) as caught:
         wire.decode_command(name, args)
     assert words in caught.value.say
+
+
+def test_a_holder_is_one_short_line() -> None:
+    """Whoever sends it: the name stands in rows, in the journal and in every snapshot."""
+    args = {"group": "long", "holder": "an\nna\0\x1b[2J" + "x" * 50_000}
+    command = wire.decode_command("free", args)
+    assert isinstance(command, commands.FreeGroup)
+    assert command.holder == ("an na\ufffd" + "x" * 50_000)[: wire.HOLDER_SIGNS]
 
 
 def test_arguments_may_be_left_out_where_there_are_none() -> None:

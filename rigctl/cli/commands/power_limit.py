@@ -9,6 +9,9 @@ from rigctl.cli import act
 from rigctl.cli.exits import USAGE, End
 from rigctl.cli.words import number, plural, show
 
+MOST = 1e6
+"""Watts: no card takes as many."""
+
 
 def add(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Register the verb."""
@@ -56,7 +59,7 @@ def _parse(words: list[str]) -> tuple[str, float]:
         watts = float(last.removesuffix("W").removesuffix("w"))
     except ValueError:
         watts = 0.0
-    if watts <= 0 or len(target) > 1:
+    if not 0 < watts < MOST or len(target) > 1:
         raise End(USAGE, "say it like `rigctl power-limit 280` or `rigctl power-limit long 280`.")
     return (target[0] if target else ""), watts
 
