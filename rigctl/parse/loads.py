@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from math import isfinite
 
 from rigctl.core.ids import Wall
 from rigctl.core.reading import Missing, Reading, Why
+from rigctl.parse.metrics import MOST
 
 _UNTOLD = Missing(Why.UNSUPPORTED, "/v1/loads does not tell it")
 
@@ -41,7 +41,7 @@ def parse(text: str | bytes, wall: Wall) -> Loads | None:
     """The load of rank 0, or None for a text that is no such answer; `wall` is the time now."""
     try:
         answer = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if isinstance(answer, list):
         return _get_load(answer)
@@ -92,6 +92,6 @@ def _rank_zero(loads: list[object]) -> dict[str, object] | None:
 
 def _number(load: dict[str, object], key: str) -> Reading:
     value = load.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST:
         return _UNTOLD
     return float(value)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isfinite
 
 from rigctl.core.reading import Missing, Reading, Why
 
@@ -58,6 +57,9 @@ GENERATION_ENDPOINTS = frozenset(
     }
 )
 """Endpoints whose open requests are work for the cards; a scrape or a probe is not."""
+
+MOST = 1e18
+"""The largest figure that is believed: sums and quotients of such ones stay finite."""
 
 _WANTED = frozenset(f"{name}{end}" for name in NAMES for end in ("", "_total"))
 _RANKS = ("tp_rank", "pp_rank", "dp_rank", "moe_ep_rank")
@@ -182,9 +184,9 @@ def _sorted_out(found: Mapping[tuple[str, str, str], tuple[bool, float]], model:
 
 
 def _number(text: str) -> float | None:
-    """A finite number; NaN and infinity say that there is nothing to show."""
+    """A number that can be one; NaN and infinity say that there is nothing to show."""
     try:
         value = float(text)
     except ValueError:
         return None
-    return value if isfinite(value) else None
+    return value if abs(value) <= MOST else None

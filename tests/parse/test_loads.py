@@ -95,14 +95,16 @@ def test_only_data_parallel_rank_zero_is_read() -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "{", "[]", "{}", "null", "3", '{"detail":"Not Found"}', '{"loads":{}}', '{"loads":[]}',
-     b"\xff\xfe", '{"loads":[3]}'],
+     b"\xff\xfe", '{"loads":[3]}', "[" * 100_000],
 )  # fmt: skip
 def test_rubbish_is_no_answer(text: str | bytes) -> None:
     """An error page, a 404 body or a torn text gives None, never zeros."""
     assert parse(text, NOW) is None
 
 
-@pytest.mark.parametrize("value", ["null", "true", '"3"', "NaN", "Infinity", "[]"])
+@pytest.mark.parametrize(
+    "value", ["null", "true", '"3"', "NaN", "Infinity", "[]", "1e308", "9" * 400]
+)
 def test_a_field_that_is_no_number_is_missing(value: str) -> None:
     """One bad field costs that field only."""
     found = parse(f'{{"loads":[{{"num_running_reqs":{value},"num_waiting_reqs":1}}]}}', NOW)

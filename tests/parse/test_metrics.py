@@ -127,7 +127,7 @@ def test_priorities_are_not_added_to_their_total() -> None:
     assert parse(text).value("queued") == 5
 
 
-@pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf", "1,5", "", "x"])
+@pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf", "1,5", "", "x", "1e308", "9" * 400])
 def test_what_is_no_number_is_absent(value: str) -> None:
     """NaN, infinity and rubbish are a missing sample, never 0."""
     found = parse(f"sglang:num_running_reqs{{{LABELS}}} {value}\nsglang:num_queue_reqs 1\n")
