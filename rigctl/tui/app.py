@@ -18,7 +18,15 @@ from rigctl.tui import acts, themes
 from rigctl.tui.actions import ACTIONS, BY_ID, Keys
 from rigctl.tui.ascii_filter import AsciiFilter
 from rigctl.tui.glyphs import UNICODE, Glyphs
-from rigctl.tui.link import FAULTS, ClientFactory, Link, LinkDown, SnapshotArrived
+from rigctl.tui.link import (
+    FAULTS,
+    ClientFactory,
+    Link,
+    LinkDown,
+    Revive,
+    Revived,
+    SnapshotArrived,
+)
 from rigctl.tui.rings import WattRings
 from rigctl.tui.screens.base import RigScreen
 from rigctl.tui.screens.overview import OverviewScreen
@@ -58,6 +66,7 @@ class Panel(App[int], inherit_bindings=False):
         theme: str | None = None,
         glyphs: Glyphs = UNICODE,
         keys: Mapping[str, str] | None = None,
+        revive: Revive | None = None,
     ) -> None:
         super().__init__()
         self.animation_level = "none"
@@ -72,7 +81,7 @@ class Panel(App[int], inherit_bindings=False):
             if self.keys.of(action.id):
                 self._bindings.key_to_bindings.update(_bound(self.keys, action.id))
         self.state = PanelState(read_only=read_only)
-        self.link = Link(client_factory, self.post_message)
+        self.link = Link(client_factory, self.post_message, revive)
         self._rings = WattRings(SPARK)
         self._wish = theme
         self._heard = time.monotonic()
@@ -157,6 +166,10 @@ class Panel(App[int], inherit_bindings=False):
             self.set_state(replace(self.state, lost=message.why))
         self._grow_old()
         self._age.resume()
+
+    def on_revived(self, message: Revived) -> None:
+        """The daemon had died and was started anew."""
+        self.say(message.say)
 
     def on_group_panel_picked(self, message: GroupPanel.Picked) -> None:
         """A click on a group."""

@@ -24,11 +24,12 @@ def run_panel(
     theme: str | None = None,
     no_mouse: bool = False,
     keys: Mapping[str, str] | None = None,
+    revive: Callable[[], str] | None = None,
 ) -> int:
     """Run until a person leaves: 0, or 1 after a crash, or 128 and the signal's number.
 
     The caller has asked `terminal.plain_reason` first. `client_factory` is called again after a
-    loss of the daemon.
+    loss of the daemon, and `revive` (see `link.Revive`) starts one that died.
     """
     _prepare(os.environ)
     from rigctl.tui import glyphs
@@ -40,6 +41,7 @@ def run_panel(
         theme=theme,
         glyphs=glyphs.choose(os.environ),
         keys=keys,
+        revive=revive,
     )
     return asyncio.run(_run(panel, mouse=not no_mouse))
 

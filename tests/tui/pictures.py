@@ -2,35 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import sys
 import time
 from pathlib import Path
 
-from rich.ansi import AnsiDecoder
-from rich.console import Console
-from rich.terminal_theme import TerminalTheme
+from support_pictures import to_svg
 from terminals import Tmux
-
-THEME = TerminalTheme(
-    (16, 20, 24),
-    (211, 217, 223),
-    [(0, 0, 0), (205, 0, 0), (0, 205, 0), (205, 205, 0),
-     (0, 0, 238), (205, 0, 205), (0, 205, 205), (229, 229, 229)],
-)  # fmt: skip
-"""For cells in the terminal's own colours: the panel's dark background and foreground."""
-
-
-def to_svg(capture: str, wide: int, title: str = "rigctl") -> str:
-    """`tmux capture-pane -e -p` as SVG; blanks are kept, which some renderers drop otherwise."""
-    console = Console(
-        width=wide, record=True, file=io.StringIO(), force_terminal=True, color_system="truecolor"
-    )
-    # One decoder for all rows: tmux lets a style run on into the next one.
-    for row in AnsiDecoder().decode(capture.rstrip("\n")):
-        console.print(row, no_wrap=True, overflow="crop", soft_wrap=True)
-    svg = console.export_svg(title=title, theme=THEME, unique_id="rigctl")
-    return svg.replace("<text ", '<text xml:space="preserve" ')
 
 
 def main() -> int:

@@ -1,36 +1,22 @@
-"""Real terminals for tests: a pseudo-terminal that keeps its bytes, and a tmux of our own."""
+"""Real terminals for tests: a pseudo-terminal that keeps its bytes, and a panel in a tmux."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
-import itertools
 import os
 import pty
 import select
 import signal
 import struct
-import subprocess
 import sys
 import termios
 import time
 from pathlib import Path
 
+from support_tmux import PATIENCE, TmuxPane, environment
+
 LAUNCHER = str(Path(__file__).with_name("launch_panel.py"))
-PATIENCE = 30.0
-"""Seconds a loaded machine may take for what usually takes a tenth of one."""
-
-_numbers = itertools.count()
-
-
-def environment(**changes: str) -> dict[str, str]:
-    """The test's environment with a UTF-8 true-colour terminal, and then the changes."""
-    made = {**os.environ, "LANG": "C.UTF-8", "TERM": "xterm-256color", "COLORTERM": "truecolor"}
-    made = {**made, "TZ": "UTC", **changes}
-    for name in ("LC_ALL", "LC_CTYPE", "RIGCTL_ASCII"):
-        if name not in changes:
-            made.pop(name, None)
-    return made
 
 
 class Pty:
@@ -117,65 +103,8 @@ class Pty:
         self.close()
 
 
-class Tmux:
-    """A tmux server of our own with one pane that runs a panel."""
+class Tmux(TmuxPane):
+    """A tmux server of our own with one pane that runs a panel on a sample rig."""
 
     def __init__(self, *arguments: str, size: tuple[int, int], **env: str) -> None:
-        self.name = f"rigctl-test-{os.getpid()}-{next(_numbers)}"
-        changes = {"TERM": "tmux-256color", **env}
-        wanted = environment(**changes)
-        names = {"LANG", "LC_ALL", "COLORTERM", "TZ", "NO_COLOR", "RIGCTL_ASCII", "TERM"}
-        # A stale size in the environment must not count (C96): readline exports one.
-        settings = ["COLUMNS=80", "LINES=24"]
-        settings += [f"{name}={wanted[name]}" for name in sorted(names) if name in wanted]
-        line = " ".join(
-            ["env", *(f"'{one}'" for one in settings), sys.executable, LAUNCHER, *arguments]
-        )
-        wide, high = size
-        self.run("-f", "/dev/null", "new-session", "-d", "-x", str(wide), "-y", str(high),
-                 f"{line}; echo ENDED $?; sleep 60")  # fmt: skip
-
-    def run(self, *arguments: str) -> str:
-        """One tmux command."""
-        done = subprocess.run(
-            ["tmux", "-u", "-L", self.name, *arguments],
-            capture_output=True, check=True, text=True, timeout=PATIENCE,
-        )  # fmt: skip
-        return done.stdout
-
-    def keys(self, *names: str) -> None:
-        """Keys by tmux's names."""
-        self.run("send-keys", *names)
-
-    def bytes(self, *values: int) -> None:
-        """Bytes in one write, so that the other end reads them together."""
-        self.run("send-keys", "-H", *(f"{value:x}" for value in values))
-
-    def text(self, *options: str) -> str:
-        """What the pane shows."""
-        return self.run("capture-pane", "-p", *options)
-
-    def until(self, wanted: str, *, gone: bool = False) -> str:
-        """Wait until the pane shows that, or no longer does."""
-        end = time.monotonic() + PATIENCE
-        while (wanted in (text := self.text())) == gone:
-            assert time.monotonic() < end, (
-                f"{wanted!r} {'stayed' if gone else 'never came'}:\n{text}"
-            )
-            time.sleep(0.05)
-        return text
-
-    def resize(self, wide: int, high: int) -> None:
-        """Another window size."""
-        self.run("resize-window", "-x", str(wide), "-y", str(high))
-
-    def close(self) -> None:
-        """End this server, and with it the panel."""
-        with contextlib.suppress(subprocess.CalledProcessError):
-            self.run("kill-server")
-
-    def __enter__(self) -> Tmux:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        super().__init__([sys.executable, LAUNCHER, *arguments], size=size, **env)

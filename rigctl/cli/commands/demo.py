@@ -69,6 +69,7 @@ def _inside(args: argparse.Namespace, rig: Any) -> int:
         say(f"  rigctl --home {home}")
         say(f"  rigctl --home {home} status")
         return _wait()
+    from rigctl.cli.revive import reviver
     from rigctl.control.client import SocketClient
     from rigctl.tui.main import run_panel
 
@@ -76,6 +77,7 @@ def _inside(args: argparse.Namespace, rig: Any) -> int:
         lambda: SocketClient(rig.paths.places.socket),
         theme=args.theme,
         no_mouse=args.no_mouse,
+        revive=reviver(rig.paths.places, rig.daemon_command()),
     )
 
 

@@ -39,6 +39,8 @@ def run(args: argparse.Namespace) -> int:
             say(f"no panel here: {reason}.")
         return plain_status(args.home)
     act.rig(args)
+    from rigctl.cli.revive import reviver
+    from rigctl.config.paths import find_home
     from rigctl.control.client import SocketClient
     from rigctl.tui.main import run_panel
 
@@ -49,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
         theme=args.theme,
         no_mouse=args.no_mouse,
         keys=own_keys(where.config_file(args.home)),
+        revive=reviver(find_home(args.home)),
     )
 
 
