@@ -31,6 +31,11 @@ def without_block(text: str) -> str:
     return before + after
 
 
+def read(path: Path) -> str:
+    """The file as text from which every byte can be written back, whatever its encoding."""
+    return path.read_bytes().decode("utf-8", "surrogateescape")
+
+
 def rewrite(path: Path, text: str) -> bool:
     """Put the text in the file's place at once; False if it had it.
 
@@ -39,7 +44,7 @@ def rewrite(path: Path, text: str) -> bool:
     A link (dotfiles are often kept in a repository) stays a link: its target is rewritten.
     """
     path = path.resolve()
-    before = path.read_text() if path.exists() else None
+    before = read(path) if path.exists() else None
     if before == text:
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -48,10 +53,16 @@ def rewrite(path: Path, text: str) -> bool:
     if owners and not backup.exists():
         shutil.copy2(path, backup)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-    os.chmod(name, path.stat().st_mode & 0o7777 if before is not None else 0o644)
-    os.replace(name, path)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text.encode("utf-8", "surrogateescape"))
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, path.stat().st_mode & 0o7777 if before is not None else 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
     return True
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rigctl.cli.exits import FAILED, End
-from rigctl.cli.marked import Torn, rewrite, with_block, without_block
+from rigctl.cli.marked import Torn, read, rewrite, with_block, without_block
 from rigctl.config.assets import asset
 
 GNOME_SCHEMA = "org.gnome.settings-daemon.plugins.media-keys"
@@ -84,7 +84,7 @@ def _tmux_file() -> Path:
 
 def _block_in(path: Path, block: str, then: str) -> str:
     try:
-        changed = rewrite(path, with_block(path.read_text() if path.exists() else "", block))
+        changed = rewrite(path, with_block(read(path) if path.exists() else "", block))
     except Torn:
         raise _torn(path) from None
     return f"{path}: {f'added. {then}' if changed else 'has it already.'}"
@@ -93,7 +93,7 @@ def _block_in(path: Path, block: str, then: str) -> str:
 def _no_block_in(path: Path) -> str:
     if not path.exists():
         return f"{path}: not there, so nothing to remove."
-    text = path.read_text()
+    text = read(path)
     try:
         rest = without_block(text)
     except Torn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import shutil
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from rigctl.cli.marked import BACKUP, BEGIN, END, Torn, with_block, without_block
+from rigctl.cli.marked import BACKUP, BEGIN, END, Torn, rewrite, with_block, without_block
 
 
 @pytest.fixture
@@ -188,3 +189,35 @@ def test_everything_is_printed_without_a_target(rigctl) -> None:
     for name in ("tmux", "gnome", "kde", "sway", "i3", "desktop"):
         assert f"# rigctl shortcut {name} --install" in done.stdout
     assert rigctl("shortcut", "--install").returncode == 2
+
+
+def test_a_file_in_another_encoding_keeps_every_byte(rigctl, login, tmp_path) -> None:
+    """Latin-1 comments and DOS line ends are the owner's: only our block comes and goes."""
+    conf = tmp_path / ".tmux.conf"
+    written = b"# gr\xfc\xdfe\r\nset -g mouse on\r\n"
+    conf.write_bytes(written)
+    done = rigctl("shortcut", "tmux", "--install", env=login)
+    assert done.returncode == 0, done.stderr
+    assert conf.read_bytes().startswith(written)
+    assert rigctl("shortcut", "tmux", "--uninstall", env=login).returncode == 0
+    assert conf.read_bytes() == written
+
+
+def test_a_full_disk_leaves_the_file_whole_and_nothing_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new text is on the disk before it takes the old one's place."""
+    conf = tmp_path / "tmux.conf"
+    conf.write_text("x\n")
+    seen: list[bytes] = []
+
+    def full(_: int) -> None:
+        seen.append(conf.read_bytes())
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        rewrite(conf, with_block("x\n", "y"))
+    assert seen == [b"x\n"]
+    assert conf.read_text() == "x\n"
+    assert {each.name for each in tmp_path.iterdir()} == {"tmux.conf", f"tmux.conf{BACKUP}"}

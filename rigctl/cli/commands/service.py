@@ -18,6 +18,7 @@ from rigctl.cli.talk import snapshot
 from rigctl.cli.unit import LONGEST_STOP, container_pids, unit
 from rigctl.cli.words import plural, say, show
 from rigctl.config.assets import asset
+from rigctl.config.secrets import replace_file
 
 NAME = "rigctl.service"
 
@@ -74,8 +75,11 @@ def run_install(args: argparse.Namespace) -> int:
     before = path.read_text() if path.exists() else None
     if before != text:
         _mind_containers(args.yes)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(path, text.encode())
+        except OSError as error:
+            raise End(FAILED, f"{path} cannot be written: {error.strerror}.") from None
         say(f"wrote {path}")
     problem = _systemctl("daemon-reload") or _systemctl("enable", NAME)
     if problem:

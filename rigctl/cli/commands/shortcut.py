@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from rigctl.cli.commands.service import command
-from rigctl.cli.exits import OK, USAGE, End
+from rigctl.cli.exits import FAILED, OK, USAGE, End
 from rigctl.cli.shortcuts import TARGETS, text_of
 from rigctl.cli.words import say, show
 
@@ -38,6 +38,15 @@ def run(args: argparse.Namespace) -> int:
             show(f"# rigctl shortcut {target.name} --install")
             show(text_of(target, own_command(args.home), target.key))
         return OK
+    try:
+        _one(args)
+    except OSError as error:
+        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        raise End(FAILED, f"{what}; the file stays as it was.") from None
+    return OK
+
+
+def _one(args: argparse.Namespace) -> None:
     target = TARGETS[args.target]
     key = args.key or target.key
     if args.uninstall:
@@ -46,7 +55,6 @@ def run(args: argparse.Namespace) -> int:
         say(target.install(text_of(target, own_command(args.home), key), key))
     else:
         show(text_of(target, own_command(args.home), key).rstrip())
-    return OK
 
 
 def own_command(home: str | None) -> list[str]:
