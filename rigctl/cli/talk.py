@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 LONGEST_ADDRESS = 107
 """Bytes that fit in `sockaddr_un.sun_path` beside its closing zero."""
 
+LONGEST_LINE = 16 * 1024 * 1024
+"""Bytes of one answer, as the daemon's own clients have it."""
+
 PATIENCE = 10.0
 """Seconds that a daemon has for an answer; its loop never works that long."""
 
@@ -44,6 +47,24 @@ class Lost(End):
             "the daemon went away while it was asked; engines go on without it.\n"
             "See its log with `rigctl logs daemon`, then `rigctl status`.",
         )
+
+
+class NotOurs(End):
+    """What answers on the socket speaks another language."""
+
+    def __init__(self) -> None:
+        super().__init__(FAILED, "what answers on the socket is not rigctl's daemon.")
+
+
+def decoded(line: bytes) -> dict[str, Any]:
+    """One line of JSON, which a daemon's answer is."""
+    try:
+        answer = json.loads(line)
+    except (ValueError, RecursionError):
+        raise NotOurs from None
+    if not isinstance(answer, dict):
+        raise NotOurs
+    return answer
 
 
 class Conversation:
@@ -86,12 +107,14 @@ class Conversation:
             if not more:
                 raise Lost
             parts.append(more)
+            if sum(map(len, parts)) > LONGEST_LINE and b"\n" not in more:
+                raise NotOurs
         line, _, self._rest = b"".join(parts).partition(b"\n")
         return harmless_json(line)
 
     def line(self, patience: float | None = PATIENCE) -> dict[str, Any]:
         """The next object; the daemon's `error` ends the verb with the daemon's words."""
-        answer: dict[str, Any] = json.loads(self.raw_line(patience))
+        answer = decoded(self.raw_line(patience))
         if answer.get("kind") == "error":
             code = USAGE if answer.get("code") == "no-group" else FAILED
             raise End(code, str(answer.get("say", "")))
@@ -118,7 +141,7 @@ def snapshot_line(path: str) -> bytes:
 
 def snapshot(path: str) -> dict[str, Any]:
     """One snapshot, decoded; an `error` ends the verb."""
-    answer: dict[str, Any] = json.loads(snapshot_line(path))
+    answer = decoded(snapshot_line(path))
     if answer.get("kind") == "error":
         raise End(FAILED, str(answer.get("say", "")))
     return answer

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -273,3 +276,25 @@ def test_a_newer_daemon_is_named_with_the_cure(home, rigctl) -> None:
         done = rigctl("status")
     assert "the daemon is rigctl 9.9.9" in done.stdout
     assert "rigctl daemon stop" in done.stdout
+
+
+@pytest.mark.parametrize("said", [b"hello\n", b"[]\n", b"[" * 100_000 + b"\n", b"x" * 20_000_000])
+def test_what_is_no_daemon_is_said(home, rigctl, said: bytes) -> None:
+    """A stranger on the socket: one sentence, no traceback, no endless line kept."""
+    (home / "state").mkdir()
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(home / "state" / "rigctl.sock"))
+        listening.listen()
+
+        def answer() -> None:
+            with listening.accept()[0] as client, contextlib.suppress(OSError):
+                client.recv(4096)
+                client.sendall(said)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        done = rigctl("status")
+        thread.join()
+    assert done.returncode == 1
+    assert "not rigctl's daemon" in done.stderr
+    assert "Traceback" not in done.stderr

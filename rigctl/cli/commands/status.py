@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 
 from rigctl.cli import exits, where
 from rigctl.cli.exits import End
-from rigctl.cli.talk import Conversation, Lost, NotRunning, snapshot_line
+from rigctl.cli.talk import Conversation, Lost, NotRunning, decoded, snapshot_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ def print_page(snap: dict[str, Any]) -> None:
 
 
 def _decoded(line: bytes) -> dict[str, Any]:
-    snap: dict[str, Any] = json.loads(line)
+    snap = decoded(line)
     if snap.get("kind") == "error":
         raise End(exits.FAILED, str(snap.get("say", "")))
     return snap
