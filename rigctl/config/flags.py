@@ -166,7 +166,7 @@ def secret_name(name: str) -> bool:
 
 
 def mask(argv: Sequence[str], secrets: Sequence[str] = ()) -> tuple[str, ...]:
-    """The command line with the value of every secret flag, and every known secret, replaced."""
+    """The command line without the value of any secret flag or variable, or any known secret."""
     shown: list[str] = []
     hide = False
     for token in argv:
@@ -177,6 +177,8 @@ def mask(argv: Sequence[str], secrets: Sequence[str] = ()) -> tuple[str, ...]:
             continue
         if hide and not is_flag(token):
             shown.append(MASK)
+        elif equals and not is_flag(token) and secret_name(flag):
+            shown.append(f"{flag}={MASK}")  # a variable: `env HF_TOKEN=… python3 …`
         else:
             clean = token
             for secret in secrets:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from config_kit import GROUP, ConfigKit
 
+from rigctl.config.flags import MASK, mask
 from rigctl.config.plan import launch_plan
 from rigctl.config.schema import ConfigError, LaunchPlan
 from rigctl.config.secrets import key_file, write_key_file
@@ -252,3 +253,13 @@ def test_an_engine_reaches_itself_past_a_proxy(rig_file: ConfigKit, given: dict[
 def test_without_a_proxy_nothing_is_added(rig_file: ConfigKit) -> None:
     """The engine's environment stays as it is."""
     assert planned(rig_file, NO_CARDS).env == {}
+
+
+@pytest.mark.parametrize("word", ["HF_TOKEN=sekrit", "AWS_SECRET_ACCESS_KEY=sekrit", "a_key=x"])
+def test_a_variable_on_the_command_line_is_masked(word: str) -> None:
+    """`env HF_TOKEN=… python3 …` as the engine, and docker's `-e`: the value is never shown."""
+    name = word.partition("=")[0]
+    assert mask(("env", word, "-e", word, "python3")) == (
+        *("env", f"{name}={MASK}", "-e", f"{name}={MASK}", "python3"),
+    )
+    assert mask(("MODEL=qwen", "--api-key", "a=b")) == ("MODEL=qwen", "--api-key", MASK)
