@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 
 _LISTEN = "0A"
 
@@ -21,6 +22,18 @@ def holder(inodes: frozenset[str]) -> int | None:
     if not inodes:
         return None
     return min((pid for pid in _pids() if holds(pid, inodes)), default=None)
+
+
+def taken(host: str, port: int) -> bool:
+    """Whether a listener keeps this address from being bound; it notices nothing of the try."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return True
+    return False
 
 
 def listens(port: int) -> bool:

@@ -227,9 +227,9 @@ class Usage:
     """Summed; pages shared between them count once for each."""
 
 
-def usage(pids: Iterable[int]) -> Usage:
-    """CPU time and memory of those that live."""
-    lines = [line for pid in pids if (line := stat(pid)) is not None and line.living]
+def usage(members: Iterable[ProcessIdentity]) -> Usage:
+    """CPU time and memory of those that live and are still the same."""
+    lines = [line for each in members if (line := same(each)) is not None]
     return Usage(
         {line.pid: line.cpu_seconds for line in lines},
         sum(line.resident_bytes for line in lines),

@@ -8,7 +8,7 @@ from typing import assert_never
 from rigctl.core import lease as leases
 from rigctl.core.asking import held_cards
 from rigctl.core.commands import Answer
-from rigctl.core.engine_states import Failed, GateSeen, Off, Spawning, Tick, Waiting
+from rigctl.core.engine_states import Failed, GateSeen, Off, Spawning, Tick, Waiting, deadline_of
 from rigctl.core.facts import (
     CardsSampled,
     CommandAsked,
@@ -169,6 +169,9 @@ def _holder_gone(state: RigState, fact: HolderGone, now: Mono) -> Fed:
 def _timers(state: RigState, now: Mono) -> Fed:
     orders: tuple[Order, ...] = ()
     for group in state.groups:
+        due = deadline_of(group.engine.state)
+        if due is None or now < due:
+            continue
         state, more = feed_engine(state, group, Tick(), now)
         orders = (*orders, *more)
     return state, orders

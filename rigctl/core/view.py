@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rigctl.core import power
-from rigctl.core.card_use import uses
+from rigctl.core.card_use import use_of
 from rigctl.core.cards import CardSample
 from rigctl.core.energy import used
 from rigctl.core.engine_sample import TokenPool
@@ -100,7 +100,7 @@ def _use(state: RigState, card: CardSample, group: GroupState | None) -> str:
     if card.lost:
         return "lost"
     ours = () if group is None else group.pids
-    kind = uses((card.uuid,), state.sweep, ours, state.baselines)[0].kind
+    kind = use_of(card, card.uuid, ours, state.baselines).kind
     if group is not None and group.lease is not None and group.process is None:
         return "lent"
     if kind == "ours":

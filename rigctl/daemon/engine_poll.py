@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from rigctl.adapters import proc
 from rigctl.adapters.http1.client import HttpClient
 from rigctl.adapters.http1.errors import HttpError
-from rigctl.adapters.listeners import holder, holds, listener, listening
+from rigctl.adapters.listeners import holder, holds, listener, listening, taken
 from rigctl.adapters.process import ProcessLauncher
 from rigctl.config.flags import launches_sglang, mask
+from rigctl.core.engine_sample import EngineSample
 from rigctl.core.engine_states import Draining, Loading, Stopping
 from rigctl.core.facts import (
     EngineCounted,
@@ -39,8 +41,32 @@ LEAST_SPAN = 0.4
 SCRAPES = 0.9
 """Least seconds between two scrapes of /metrics: each costs the engine's front 14 ms (law 9)."""
 LOADS = "/v1/loads?include=core,spec,queues"
-FULL_SCAN = 10.0
+FULL_SCAN = 60.0
 """Seconds between two looks at every process of the machine for new members."""
+IDLE_LOADS = 10.0
+"""Seconds for which `/v1/loads` of an engine without a request still holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdleLoads:
+    """What an engine told of its load while it had no request: true until it gets one."""
+
+    process: ProcessIdentity | None
+    at: float
+    text: bytes
+    counters: tuple[Reading, ...]
+
+    def holds(self, process: ProcessIdentity | None, now: float) -> bool:
+        return process == self.process and now - self.at < IDLE_LOADS
+
+
+def _idle(sample: EngineSample) -> bool:
+    return sample.active == sample.running == sample.queued == sample.waiting_tokens == 0.0
+
+
+def _counters(sample: EngineSample) -> tuple[Reading, ...]:
+    """They tell of a request that came and went between two looks."""
+    return sample.decode_tokens, sample.prefill_tokens, sample.cached_tokens
 
 
 class EnginePoll:
@@ -70,6 +96,7 @@ class EnginePoll:
         """Of the members seen last; a number that is handed out anew has a name of its own."""
         self._listening: dict[GroupName, frozenset[str]] = {}
         self._scraped: dict[GroupName, float] = {}
+        self._idle_loads: dict[GroupName, IdleLoads] = {}
 
     async def processes(self, name: GroupName) -> None:
         """The living members of the engine's session and what they use."""
@@ -81,15 +108,14 @@ class EnginePoll:
         whole = isinstance(group.engine.state, Stopping | Loading)
         scanned = self._scanned.get(name)
         if whole or scanned is None or scanned[0] != process or now - scanned[1] >= FULL_SCAN:
-            pids = self._launcher.members(process)
+            self._launcher.members(process)
             self._scanned[name] = (process, now)
-        else:
-            pids = self._launcher.known_members(process)
+        used = proc.usage(self._launcher.recorded(process))
+        pids = tuple(sorted(used.cpu_seconds, key=lambda pid: (pid != process.pid, pid)))
         if isinstance(group.engine.state, Stopping):
             self._post(EngineWatched(name, process, pids, ()))
             return
         titles = self._titled(name, pids)
-        used = proc.usage(pids)
         cores, busiest = self._load(name, process, used.cpu_seconds, now, pids, titles)
         self._post(
             EngineWatched(
@@ -159,19 +185,25 @@ class EnginePoll:
             return
         self._scraped[name] = now
         metrics = await self._text(host, port, "/metrics", ())
+        kept = self._idle_loads.pop(name, None)
+        if metrics is not None and kept is not None and kept.holds(group.process, now):
+            sample = self._merged(name, metrics, kept.text)
+            if _idle(sample) and _counters(sample) == kept.counters:
+                self._idle_loads[name] = kept
+                self._post(EngineSampled(sample))
+                return
         loads = await self._text(host, port, LOADS, headers)
         if metrics is None and loads is None:
             self._post(EngineSilent(name, f"{host}:{port} does not answer"))
             return
-        sample = merge(
-            name,
-            self._clock.now(),
-            self._clock.wall(),
-            metrics,
-            loads,
-            self._logs.known(name),
-        )
+        sample = self._merged(name, metrics, loads)
+        if loads is not None and _idle(sample):
+            self._idle_loads[name] = IdleLoads(group.process, now, loads, _counters(sample))
         self._post(EngineSampled(sample))
+
+    def _merged(self, name: GroupName, metrics: bytes | None, loads: bytes | None) -> EngineSample:
+        now, wall = self._clock.now(), self._clock.wall()
+        return merge(name, now, wall, metrics, loads, self._logs.known(name))
 
     async def _count(
         self, name: GroupName, host: str, port: int, headers: tuple[tuple[bytes, bytes], ...]
@@ -219,9 +251,10 @@ class EnginePoll:
         group = self._state().group(name)
         if group is None or group.process is not None:
             return
-        _, port = self._book.next_address(name)
+        host, port = self._book.next_address(name)
         known = None if group.foreign is None else group.foreign.pid
-        inodes = listening(port)
+        # The kernel's table is long on a busy host, so it is read only where somebody listens.
+        inodes = listening(port) if known is not None or taken(host, port) else frozenset()
         if inodes == self._listening.get(name) and (known is None or holds(known, inodes)):
             return  # to find a socket's owner every process is looked into: only for a new one
         self._listening[name] = inodes

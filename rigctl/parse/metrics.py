@@ -136,6 +136,8 @@ def parse(text: str | bytes) -> Metrics:
             end = line.find(" ")
         name = line[7:end]
         if name not in wanted:
+            if " " not in name:
+                continue
             # Without labels the brace found was an exemplar's; blanks may stand before the labels.
             end = line.find(" ")
             name = line[7:end]
