@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from pathlib import Path
 
 from rigctl.adapters import diskspace
@@ -30,6 +31,9 @@ SCARCE_BYTES = 128 * 1024
 
 RUNS = 5
 """Logs kept of a group, the present one included."""
+
+_EARLIER = re.compile(r".\.\d+$")
+"""How the name of an earlier run's log ends."""
 
 _CANNOT = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.ENODEV)
 
@@ -90,9 +94,7 @@ class LogFiles:
         """
         try:
             logs = sorted(
-                entry
-                for entry in self._folder.glob("*.log")
-                if not entry.stem.rpartition(".")[2].isdigit()
+                entry for entry in self._folder.glob("*.log") if not _EARLIER.search(entry.stem)
             )
         except OSError as error:
             return f"cannot read the log folder {self._folder}: {reason(error)}"

@@ -181,3 +181,12 @@ def test_a_folder_that_is_gone_is_said_by_the_spawn(tmp_path: Path) -> None:
     files = LogFiles(tmp_path / "none")
     assert files.begin("standard") == tmp_path / "none" / "standard.log"
     assert files.tidy() == ""
+
+
+def test_a_group_may_be_called_by_a_number(files: LogFiles, tmp_path: Path) -> None:
+    """`3.log` is a present log, kept under its cap; only a number after a dot is an earlier run."""
+    engine = Engine(files.begin("3"))
+    engine.print(15_000)
+    assert files.tidy() == ""
+    engine.close()
+    assert blocks(tmp_path / "3.log") <= 1_000_000
