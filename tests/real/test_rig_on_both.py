@@ -1,4 +1,4 @@
-"""Two real SGLang servers under rigctl: its numbers, its hands, and what a client notices."""
+"""Two SGLang servers, simulated and real, under rigctl: its numbers, its hands, and what a client notices."""
 
 from __future__ import annotations
 
@@ -10,22 +10,31 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from real_rig import DAEMON, GROUPS, RealRig, cpu_wanted, metric, number, scheduler_of, session_of
 from stream_client import Asker, Stream
+from two_engines import (
+    DAEMON,
+    GROUPS,
+    TwoEngines,
+    cpu_wanted,
+    metric,
+    number,
+    scheduler_of,
+    session_of,
+)
 
-pytestmark = [pytest.mark.sglang, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 EXIT = 60.0
 """Seconds that a real engine may take to leave on busy cores; 5 to 12 are usual."""
 
 
-def get(rig: RealRig, name: str, path: str) -> str:
+def get(rig: TwoEngines, name: str, path: str) -> str:
     """What the server itself says at a path."""
     with urllib.request.urlopen(f"http://127.0.0.1:{rig.ports[name]}{path}", timeout=30) as answer:
         return str(answer.read().decode())
 
 
-def test_pool_and_slots_are_the_servers_own(rig: RealRig) -> None:
+def test_pool_and_slots_are_the_servers_own(rig: TwoEngines) -> None:
     """`rigctl status --json` shows the pool and slots that each server reports itself."""
     with_answers = [Stream(rig.ports[name], name, 40) for name in GROUPS]
     for answer in with_answers:
@@ -43,11 +52,11 @@ def test_pool_and_slots_are_the_servers_own(rig: RealRig) -> None:
         assert number(group["kv"]["free"]) == metric(text, "sglang:kv_available_tokens")
         loads = json.loads(get(rig, group["name"], "/v1/loads"))
         assert number(group["slots"]["effective"]) == loads["loads"][0]["max_running_requests"]
-        assert group["engine_version"] == loads["version"] == rig.installed.version
+        assert group["engine_version"] == loads["version"] == rig.engines.version
     assert number(shown["pool"]["total"]) == 2 * 4096
 
 
-def _agree(rig: RealRig) -> bool:
+def _agree(rig: TwoEngines) -> bool:
     """Whether both groups' used tokens are the server's own; they settle after an answer."""
     for name in GROUPS:
         loads = json.loads(get(rig, name, "/v1/loads"))["loads"][0]
@@ -61,7 +70,7 @@ def _agree(rig: RealRig) -> bool:
     return True
 
 
-def test_freeing_one_group_does_not_touch_the_others_stream(rig: RealRig) -> None:
+def test_freeing_one_group_does_not_touch_the_others_stream(rig: TwoEngines) -> None:
     """Four cards are freed while the other group streams: no gap, no lost byte, cards free."""
     undisturbed = Stream(rig.ports["standard"], "standard", 600)
     undisturbed.complete()
@@ -83,7 +92,7 @@ def test_freeing_one_group_does_not_touch_the_others_stream(rig: RealRig) -> Non
 
 
 @pytest.mark.case("C07", "C08")
-def test_a_killed_scheduler_is_broken_then_restarted(rig: RealRig) -> None:
+def test_a_killed_scheduler_is_broken_then_restarted(rig: TwoEngines) -> None:
     """kill -9 of the scheduler: broken within two seconds, a crash in the journal, a new start."""
     group = rig.group("long")
     before = group["crashes"]
@@ -106,7 +115,7 @@ def test_a_killed_scheduler_is_broken_then_restarted(rig: RealRig) -> None:
 
 
 @pytest.mark.case("C01")
-def test_a_killed_launcher_leaves_no_process_behind(rig: RealRig) -> None:
+def test_a_killed_launcher_leaves_no_process_behind(rig: TwoEngines) -> None:
     """kill -9 of the main process: its children go too before the next start, and it starts."""
     leader = rig.group("long")["pid"]
     before = rig.group("long")["crashes"]
@@ -118,7 +127,7 @@ def test_a_killed_launcher_leaves_no_process_behind(rig: RealRig) -> None:
 
 
 @pytest.mark.case("C65")
-def test_a_killed_daemon_costs_no_token(rig: RealRig) -> None:
+def test_a_killed_daemon_costs_no_token(rig: TwoEngines) -> None:
     """kill -9 of the daemon: the stream goes on, the next daemon adopts both engines."""
     before = {name: rig.group(name) for name in GROUPS}
     streaming = Stream(rig.ports["standard"], "standard", 1200)
@@ -137,7 +146,7 @@ def test_a_killed_daemon_costs_no_token(rig: RealRig) -> None:
         assert group["crashes"] == before[name]["crashes"]
 
 
-def test_a_second_daemon_refuses(rig: RealRig) -> None:
+def test_a_second_daemon_refuses(rig: TwoEngines) -> None:
     """A home has one daemon: a second one says so and touches nothing."""
     before = {name: rig.group(name)["pid"] for name in GROUPS}
     second = subprocess.run(
@@ -149,7 +158,7 @@ def test_a_second_daemon_refuses(rig: RealRig) -> None:
 
 
 @pytest.mark.case("C77")
-def test_sleep_on_idle_is_seen_in_the_schedulers_cpu(rig: RealRig) -> None:
+def test_sleep_on_idle_is_seen_in_the_schedulers_cpu(rig: TwoEngines) -> None:
     """The toggle restarts the engine, and an idle scheduler goes from a spinning core to none."""
     rig.rigctl("sleep", "long", "off", "--yes", "--wait")
     rig.wait_for(lambda: rig.state("long") == "ready", 300, "long to be ready")
@@ -163,7 +172,7 @@ def test_sleep_on_idle_is_seen_in_the_schedulers_cpu(rig: RealRig) -> None:
     )
     sleeping = cpu_wanted(scheduler_of(rig.group("long")["pid"]), 5)
     assert "--sleep-on-idle" in Path(f"/proc/{rig.group('long')['pid']}/cmdline").read_text()
-    assert spinning > 0.9
+    assert spinning > rig.engines.spins
     assert sleeping < 0.03
     figures = json.loads(said.splitlines()[-1])["operation"]["figures"]
     assert figures["scheduler_cpu_before"] > figures["scheduler_cpu_after"]

@@ -1,4 +1,4 @@
-"""A whole rig with two real engines: daemon, config, and cards whose memory follows the engines."""
+"""A whole rig with two engines, real or simulated: daemon, config, and cards that follow them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import pytest
 from support_sglang import Installed, free_port, note_engine
@@ -23,6 +23,7 @@ from rigctl.config.paths import find_home
 from rigctl.control import address
 from rigctl.sim import cardfile
 from rigctl.sim.cardfile import GIB, Holder
+from rigctl.sim.sglang.identity import VERSION
 
 GROUPS = ("standard", "long")
 
@@ -62,6 +63,55 @@ env = {env}
 """
 
 
+class Engines(Protocol):
+    """What a kind of engine needs in rig.toml."""
+
+    @property
+    def engine(self) -> list[str]:
+        """The program that takes SGLang's flags."""
+        ...
+
+    @property
+    def model(self) -> str: ...
+    @property
+    def env(self) -> dict[str, str]: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def spins(self) -> float:
+        """Share of a core that its polling scheduler wants at least."""
+        ...
+
+
+class Real:
+    """SGLang itself on the CPU."""
+
+    spins = 0.9
+
+    def __init__(self, installed: Installed) -> None:
+        self.engine = [installed.python, "-W", "ignore", "-m", "sglang.launch_server"]
+        self.model = installed.model
+        self.env = installed.env
+        self.version = installed.version
+
+
+class Simulated:
+    """The engine that ships with rigctl; it polls on a share of a core, out of courtesy."""
+
+    spins = 0.1
+    model = "tiny-qwen3"
+    engine: ClassVar[list[str]] = [sys.executable, "-m", "rigctl.sim.sglang"]
+    env: ClassVar[dict[str, str]] = {
+        "SIM_LOAD_SECONDS": "3",
+        "SIM_ORPHAN_SECONDS": "3600",
+    }
+
+    @property
+    def version(self) -> str:
+        """The SGLang it stands for."""
+        return VERSION
+
+
 def session_of(pid: int) -> tuple[int, ...]:
     """The living processes of the session that `pid` leads, zombies left out."""
     found = []
@@ -87,11 +137,11 @@ def scheduler_of(pid: int) -> int:
     return found
 
 
-class RealRig:
+class TwoEngines:
     """The rig under test, from outside: its command line, its socket, its processes."""
 
-    def __init__(self, installed: Installed, sleep: bool) -> None:
-        self.installed = installed
+    def __init__(self, engines: Engines, sleep: bool) -> None:
+        self.engines = engines
         self.home = Path(tempfile.mkdtemp(prefix="rig-"))
         self.ports = {name: free_port() for name in GROUPS}
         self._cardfile = self.home / "cards.json"
@@ -105,8 +155,7 @@ class RealRig:
         self._memory = threading.Thread(target=self._follow_memory, daemon=True)
 
     def _write_config(self, sleep: bool) -> None:
-        place = self.installed
-        engine = [place.python, "-W", "ignore", "-m", "sglang.launch_server"]
+        place = self.engines
         env = ", ".join(f'{name} = "{value}"' for name, value in place.env.items())
         text = _CONFIG
         for number, name in enumerate(GROUPS):
@@ -117,7 +166,7 @@ class RealRig:
                 port=self.ports[name],
                 model=place.model,
                 sleep=str(sleep).lower(),
-                engine=json.dumps(engine),
+                engine=json.dumps(place.engine),
                 env=f"{{ {env} }}",
             )
         (self.home / "rig.toml").write_text(text)
@@ -137,7 +186,8 @@ class RealRig:
         holder = schedulers[0] if schedulers else leader
         if leader not in self._seen:
             self._seen.add(leader)
-            note_engine(leader, f"SGLang {self.installed.version} under rigctl, {GROUPS[number]}")
+            kind = "SGLang" if isinstance(self.engines, Real) else "simulated SGLang"
+            note_engine(leader, f"{kind} {self.engines.version} under rigctl, {GROUPS[number]}")
         if self._held.get(number) != holder:
             self._held[number] = holder
             cards = list(self._table.cards)
@@ -262,9 +312,9 @@ class RealRig:
 
 
 @contextlib.contextmanager
-def real_rig(installed: Installed, sleep: bool = True) -> Iterator[RealRig]:
+def two_engines(engines: Engines, sleep: bool = True) -> Iterator[TwoEngines]:
     """A rig with both engines ready."""
-    rig = RealRig(installed, sleep)
+    rig = TwoEngines(engines, sleep)
     try:
         rig.start_daemon()
         rig.bring_up()
