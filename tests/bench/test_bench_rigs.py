@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import threading
+import time
+import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 from rigctl.bench.churn import churn
@@ -84,3 +89,41 @@ def test_waits_are_as_much_shorter_as_clocks_are_faster() -> None:
     assert fast >= 5.0
     assert real < 2.5
     assert fast > 10 * real
+
+
+def test_a_bench_that_is_ended_ends_what_it_started() -> None:
+    """SIGTERM in the middle of a run: its simulated rig, daemon and engines end with it."""
+    token = f"RIGCTL_TEST_BENCH={uuid.uuid4().hex}"
+    name, _, value = token.partition("=")
+
+    def ours() -> list[str]:
+        return [entry.name for entry in Path("/proc").iterdir() if _has(entry, token)]
+
+    bench = subprocess.Popen(
+        [sys.executable, "-m", "rigctl", "bench", "self", "--only", "daemon"],
+        env={**os.environ, name: value},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        _until(lambda: len(ours()) > 3, "the bench's rig")
+        bench.terminate()
+        assert bench.wait(60) == 128 + signal.SIGTERM
+        _until(lambda: not ours(), "the end of all of it")
+    finally:
+        bench.kill()
+        bench.wait()
+
+
+def _has(entry: Path, token: str) -> bool:
+    try:
+        return entry.name.isdigit() and token.encode() in (entry / "environ").read_bytes()
+    except OSError:
+        return False
+
+
+def _until(true: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, f"not within {seconds:.0f} s: {what}"
+        time.sleep(0.1)

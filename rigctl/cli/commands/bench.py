@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
-from typing import Any
+from types import FrameType
+from typing import Any, NoReturn
 
 from rigctl.cli.exits import FAILED, OK
 
@@ -40,6 +42,13 @@ def run(args: argparse.Namespace) -> int:
         from rigctl.cli.exits import USAGE, End
 
         raise End(USAGE, f"no row {', '.join(unknown)}; there are {', '.join(known)}.")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)
     results = suite.run(args.only, args.seconds, lambda say: print(say, file=sys.stderr))
     print(report.as_json(results, suite.machine()) if args.json else report.table(results))
     return OK if all(plan.judge(result).met for result in results) else FAILED
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:
+    """Ended from outside: unwind, so that rigs, peers and terminals of the run end with it."""
+    raise SystemExit(128 + number)
