@@ -227,10 +227,19 @@ class Usage:
     """Summed; pages shared between them count once for each."""
 
 
-def usage(members: Iterable[ProcessIdentity]) -> Usage:
-    """CPU time and memory of those that live and are still the same."""
-    lines = [line for each in members if (line := same(each)) is not None]
+def usage(pids: Iterable[int]) -> Usage:
+    """CPU time and memory of those that live."""
+    return _used(line for pid in pids if (line := stat(pid)) is not None and line.living)
+
+
+def usage_of(members: Iterable[ProcessIdentity]) -> Usage:
+    """The same of those that live and are still who they were: one small read each."""
+    return _used(line for each in members if (line := same(each)) is not None)
+
+
+def _used(lines: Iterable[Stat]) -> Usage:
+    found = tuple(lines)
     return Usage(
-        {line.pid: line.cpu_seconds for line in lines},
-        sum(line.resident_bytes for line in lines),
+        {line.pid: line.cpu_seconds for line in found},
+        sum(line.resident_bytes for line in found),
     )

@@ -110,7 +110,7 @@ class EnginePoll:
         if whole or scanned is None or scanned[0] != process or now - scanned[1] >= FULL_SCAN:
             self._launcher.members(process)
             self._scanned[name] = (process, now)
-        used = proc.usage(self._launcher.recorded(process))
+        used = proc.usage_of(self._launcher.recorded(process))
         pids = tuple(sorted(used.cpu_seconds, key=lambda pid: (pid != process.pid, pid)))
         if isinstance(group.engine.state, Stopping):
             self._post(EngineWatched(name, process, pids, ()))
