@@ -174,3 +174,16 @@ def test_a_moment_nobody_understands_is_usage(rigctl) -> None:
     assert rigctl("journal", "--since", "yesterday-ish").returncode == 2
     for text in ("08:00", "2026-11-29", "2026-11-29 08:00", "2h"):
         assert rigctl("journal", "--since", text).returncode == 0
+
+
+def test_an_empty_journal_says_why(home, rigctl) -> None:
+    """Nothing yet, or nothing of that group: stdout stays empty, a word stands on stderr."""
+    with serving(home, rig()) as served:
+        bare = rigctl("journal")
+        served.entries.append(JournalEntry(1, 1_764_000_000.0, "long", "ready", "ready"))
+        other = rigctl("journal", "--group", "nope")
+        as_json = rigctl("journal", "--group", "nope", "--json")
+    assert (bare.returncode, bare.stdout) == (0, "")
+    assert "nothing has happened" in bare.stderr
+    assert "no entry of nope" in other.stderr
+    assert (as_json.stdout, as_json.stderr) == ("", "")

@@ -56,12 +56,23 @@ def run(args: argparse.Namespace) -> int:
     found = [entry for entry in entries if _wanted(entry, since, args.group)]
     for entry in found if since is not None else found[max(0, len(found) - args.lines) :]:
         _print(entry, args.json)
+    if not found and not args.json:
+        say(_none(args, bool(entries)))
     if not args.follow:
         return OK
     if not running:
         say("no daemon runs, so nothing new will come. Start one with `rigctl daemon`.")
         return NOT_RUNNING
     return _follow(args, path, last)
+
+
+def _none(args: argparse.Namespace, any_at_all: bool) -> str:
+    """Why nothing is shown: an empty page would look like a fault."""
+    if not any_at_all:
+        return "the journal is empty: nothing has happened on this rig yet."
+    whose = f" of {args.group}" if args.group else ""
+    when = f" since {args.since}" if args.since else ""
+    return f"no entry{whose}{when}; `rigctl status` names the groups."
 
 
 def moment(text: str, now: float) -> float:
