@@ -138,7 +138,11 @@ def _call(verb: str, rest: list[str], home: str | None) -> int:
     subparsers = parser.add_subparsers(dest="verb", prog="rigctl")
     module.add(subparsers)
     parser.set_defaults(home=home, cmd=command)
-    args = parser.parse_args([verb, *rest])
+    args, unknown = parser.parse_known_args([verb, *rest])
+    if unknown:
+        words = " ".join(unknown)
+        hint = f"`rigctl {verb} --help` says what it takes."
+        raise exits.End(exits.USAGE, f"`rigctl {verb}` does not take {words}: {hint}")
     ended: int = args.run(args)
     return ended
 

@@ -56,6 +56,15 @@ def test_every_verb_explains_itself(rigctl, verb: str) -> None:
     assert len(done.stdout.splitlines()) > 3
 
 
+def test_what_a_verb_does_not_take_is_named(rigctl) -> None:
+    """A wrong option or one word too many: exit code 2, the word, and where to look."""
+    for words in (("service", "uninstall", "--yess"), ("status", "--jsn"), ("version", "now")):
+        done = rigctl(*words)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"`rigctl {words[0]}` does not take {words[-1]}" in done.stderr
+        assert f"`rigctl {words[0]} --help`" in done.stderr
+
+
 def test_help_lists_verbs_and_exit_codes(rigctl) -> None:
     """The whole table and the whole API of exit codes stand in --help."""
     told = rigctl("--help").stdout
