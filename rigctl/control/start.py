@@ -25,6 +25,8 @@ WAIT_SECONDS = 30.0
 _ANSWER_SECONDS = 5.0
 _LOOK_EVERY = 0.05
 _LONGEST_LINE = 64 * 1024
+_LONGEST_WORDS, _MOST_LINES = 8 * 1024, 24
+"""Of a daemon that could not start: a config with many faults, or the end of a trace."""
 _ROTATE_BYTES = 4 * 1024 * 1024
 
 
@@ -51,9 +53,10 @@ def ensure_daemon(
     if hello is None:
         child = None
         log = home.logs / "daemon.log"
+        began = _size(log)
         if not is_locked(home.lock):
             child = _spawn(home, log, command or daemon_command(home))
-        hello = _wait(home, child, log, time.monotonic() + wait)
+        hello = _wait(home, child, log, began, time.monotonic() + wait)
         if child is not None and child.poll() is None:
             say(f"started the rig's daemon in the background (pid {child.pid}, log {log}).")
             child.returncode = 0  # it goes on: its handle must not warn when it is dropped
@@ -158,7 +161,7 @@ def _spawn(home: Home, log: Path, command: Sequence[str]) -> subprocess.Popen[by
 
 
 def _wait(
-    home: Home, child: subprocess.Popen[bytes] | None, log: Path, until: float
+    home: Home, child: subprocess.Popen[bytes] | None, log: Path, began: int, until: float
 ) -> dict[str, Any]:
     while True:
         hello = greet(home.socket)
@@ -170,7 +173,7 @@ def _wait(
             hello = greet(home.socket)
             if hello is not None:
                 return hello
-            raise DaemonStartError(f"the rig's daemon could not start:\n{_last_words(log)}")
+            raise DaemonStartError(f"the rig's daemon could not start:\n{_last_words(log, began)}")
         if time.monotonic() > until:
             if child is not None:
                 child.returncode = child.returncode or 0  # left to finish: no warning of it
@@ -181,12 +184,21 @@ def _wait(
         time.sleep(_LOOK_EVERY)
 
 
-def _last_words(log: Path, lines: int = 8) -> str:
-    """The end of the daemon's log, where it says why it left."""
+def _size(log: Path) -> int:
+    try:
+        return log.stat().st_size
+    except OSError:
+        return 0
+
+
+def _last_words(log: Path, began: int) -> str:
+    """What this daemon wrote, `began` bytes into the log: there it says why it left."""
     try:
         with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - 4096))
+            size = log.stat().st_size
+            # A log that is shorter than it was has been put aside: all of the new one is ours.
+            file.seek(max(began if began <= size else 0, size - _LONGEST_WORDS))
             text = file.read().decode("utf-8", "replace")
     except OSError:
         return f"it left no log at {log}"
-    return "\n".join(text.rstrip().splitlines()[-lines:]) or f"it said nothing in {log}"
+    return "\n".join(text.rstrip().splitlines()[-_MOST_LINES:]) or f"it said nothing in {log}"

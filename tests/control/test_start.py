@@ -92,6 +92,17 @@ def test_a_daemon_that_cannot_start_says_why(home: Home) -> None:
         ensure_daemon(home, lambda _: None, ["/no/such/program"])
 
 
+def test_only_the_last_attempt_speaks_and_wholly(home: Home) -> None:
+    """A dozen faults are all told; what an earlier attempt said, now mended, is not."""
+    first = "print('rig.toml:1: mended since'); raise SystemExit(1)"
+    then = "[print(f'rig.toml:{n}: fault') for n in range(12)]; raise SystemExit(1)"
+    for words in (first, then):
+        with pytest.raises(DaemonStartError) as failed:
+            ensure_daemon(home, lambda _: None, [sys.executable, "-c", words])
+    assert failed.value.say.count(": fault") == 12
+    assert "mended since" not in failed.value.say
+
+
 def test_a_daemon_that_hangs_at_start_is_said(home: Home) -> None:
     """Bounded: it holds its lock, never listens, and the person learns where to look."""
     with pytest.raises(DaemonStartError, match=r"does not answer .*daemon\.log"):
