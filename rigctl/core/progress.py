@@ -25,6 +25,8 @@ from rigctl.core.plural import answers
 from rigctl.core.reading import Missing
 from rigctl.core.state import GroupState, RigState, with_group
 
+FRESH = 2.0
+"""Seconds that a look at the cards may be older than the free which it answers."""
 SETTLE = 20.0
 """Seconds after Ready before an idle engine's watts mean something."""
 
@@ -213,6 +215,8 @@ def _towards_free(
         error = "" if state.sweep is None else state.sweep.error
         say = f"engine off, but NVML cannot confirm that the cards are free: {error}"
         return _leased(state, group, operation, "partly", say, now)
+    if look and state.sweep is not None and state.sweep.at < operation.since - FRESH:
+        return state, replace(operation, say="its cards are looked at"), ()
     free = [each for each in look if each.kind == "free"]
     figures = {
         **_figures(operation, now),
@@ -225,6 +229,9 @@ def _towards_free(
         say = f"{len(free)} of {len(look)} free: {held}"
         return _leased(state, group, operation, "partly", say, now)
     seconds = now - operation.since
+    if not look:
+        say = f"off, and it has no cards, {seconds:.1f} s{_killed(operation)}"
+        return _leased(state, group, operation, "done", say, now)
     say = f"{len(free)} of {len(look)} cards free, {_memory(state, look)}, {seconds:.1f} s"
     say += _killed(operation)
     return _leased(state, group, operation, "done", say, now)

@@ -50,8 +50,10 @@ from rigctl.core.orders import Order, TellPerson, WriteJournal
 from rigctl.core.progress import advance
 from rigctl.core.resume import on_began
 from rigctl.core.run_engine import Fed, feed_engine
-from rigctl.core.state import RigState, with_group
+from rigctl.core.state import GroupState, RigState, with_group
 
+FRESH = 2.0
+"""Seconds that a look at the cards may be older than the start which it lets pass."""
 NOTICEABLE = 1.0
 """Seconds by which the wall clock must leave the steady one to count as set."""
 
@@ -183,7 +185,8 @@ def _gates(state: RigState, now: Mono) -> Fed:
     for group in state.groups:
         if not isinstance(group.engine.state, Waiting):
             continue
-        closed = _closed(state, group.spec.name, now) or held_cards(state, group)
+        closed = _closed(state, group.spec.name, now) or _unseen(state, group.engine.state, group)
+        closed = closed or held_cards(state, group)
         if closed == group.engine.state.on and closed:
             continue
         state, more = feed_engine(state, group, GateSeen(not closed, closed), now)
@@ -208,6 +211,14 @@ def _closed(state: RigState, name: str, now: Mono) -> str:
     if turn is not None and now < turn:
         return f"its turn after {state.last_spawn[0]}" if state.last_spawn else ""
     return ""
+
+
+def _unseen(state: RigState, waiting: Waiting, group: GroupState) -> str:
+    """A look at the cards from before the start was asked for tells nothing of now."""
+    sweep = state.sweep
+    if not group.spec.cards or sweep is None or sweep.error or not sweep.answered:
+        return ""
+    return "its cards are looked at" if sweep.at < waiting.since - FRESH else ""
 
 
 def _leases(state: RigState, now: Mono) -> Fed:

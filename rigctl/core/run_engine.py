@@ -125,7 +125,9 @@ def _entered(
             group = _emptied(group)
             return state, group, (*notes, WriteJournal(name, "stopped", f"off{took}: {after.why}"))
         case Waiting() if isinstance(before, Stopping):
-            return state, _emptied(group), _watch_ends(group, now)
+            return state, _emptied(group), (*_watch_ends(group, now), LookNow(name))
+        case Waiting():
+            return state, group, (LookNow(name),)
         case BackingOff():
             wait = after.retry_at - now
             say = f"tries again in {wait:.0f} s (crash {after.attempt}): {after.why}"
@@ -137,7 +139,7 @@ def _entered(
             notes = (*_watch_ends(group, now), WriteJournal(name, "failed", say), told)
             return state, _emptied(group), notes
         case _:
-            return state, group, ()
+            assert_never(after)
 
 
 def _begun(state: RigState, group: GroupState, now: Mono) -> GroupState:

@@ -236,11 +236,18 @@ class Shell:
     async def run(self) -> None:
         """Until `end` is called."""
         polling = asyncio.get_running_loop().create_task(self._pollers.run())
+        polling.add_done_callback(self._blind)
         try:
             await self._loop.run()
         finally:
             polling.cancel()
             await asyncio.gather(polling, return_exceptions=True)
+
+    def _blind(self, polling: asyncio.Task[None]) -> None:
+        """Nobody looks any more: better no daemon than one that shows what was."""
+        if not polling.cancelled():
+            log.error("the pollers have ended", exc_info=polling.exception())
+            self.end()
 
     def end(self) -> None:
         """Let `run` return; engines go on."""

@@ -54,6 +54,7 @@ def test_a_crash_loop_ends_in_failed_with_the_engines_own_words() -> None:
     rig.accepted(StartGroup(LONG))
     for crash in range(3):
         rig.tick(70.0)
+        rig.sweep()
         process = rig.spawn("long")
         rig.occupy("long", process)
         rig.exit("long", process, 1, "RuntimeError: the fan caught fire")
@@ -64,6 +65,7 @@ def test_a_crash_loop_ends_in_failed_with_the_engines_own_words() -> None:
     rig.tick(1000.0)
     assert len(rig.of(SpawnEngine)) == 3, "nothing is started again by itself"
     assert "the fan caught fire" in rig.group("long").last_exit
+    rig.sweep()
     rig.accepted(StartGroup(LONG))
     assert rig.group("long").crashes == 0, "a person's start begins anew"
     assert len(rig.of(SpawnEngine)) == 4
@@ -94,6 +96,7 @@ def test_a_death_names_the_remedy_of_its_cause() -> None:
     rig.accepted(StartGroup(LONG))
     for _ in range(2):
         rig.tick(70.0)
+        rig.sweep()
         process = rig.spawn("long")
         rig.exit("long", process, 1, "torch.OutOfMemoryError: CUDA out of memory.")
         rig.members("long", process, ())
@@ -101,6 +104,7 @@ def test_a_death_names_the_remedy_of_its_cause() -> None:
         assert isinstance(rig.engine("long"), BackingOff)
         assert advice() == "rigctl status, to see who holds memory on its cards"
     rig.tick(70.0)
+    rig.sweep()
     process = rig.spawn("long")
     rig.exit("long", process, 1, "[Errno 98] address already in use")
     rig.members("long", process, ())
@@ -141,6 +145,19 @@ def test_a_card_lost_while_its_engine_backs_off_holds_the_next_start() -> None:
     shown = view(rig.state, Mono(rig.now), (), "0", 1).groups[1]
     assert shown.advice == "reboot, then rigctl start long"
     assert "GPU is lost" in shown.say
+
+
+@pytest.mark.case("C11")
+def test_a_card_seen_lost_after_the_crash_ends_the_retries_too() -> None:
+    """The exit is told before the sweep: the back-off becomes *failed*, not a wait for ever."""
+    rig = Rig()
+    process = rig.start("long")
+    rig.vanish("long", process, -9)
+    assert isinstance(rig.engine("long"), BackingOff)
+    rig.cards[6] = Card(lost="GPU is lost (15)")
+    rig.sweep()
+    assert isinstance(rig.engine("long"), Failed)
+    assert "a reboot brings it back" in str(rig.engine("long"))
 
 
 @pytest.mark.case("C16")

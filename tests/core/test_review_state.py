@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from support_rig import GIB, Card, Rig, identity
+from support_rig import GIB, Card, Rig, group_spec, identity, rig_state
 
 from rigctl.core.cards import CardProcess
 from rigctl.core.commands import FreeGroup, LendStarted, RestartGroup, StartGroup, StopGroup
@@ -23,7 +23,7 @@ from rigctl.core.facts import (
 from rigctl.core.ids import GroupName, Mono, Wall
 from rigctl.core.log_facts import Prefilled
 from rigctl.core.on_engine import in_flight
-from rigctl.core.orders import EndWorker, SignalMain, TellPerson
+from rigctl.core.orders import EndWorker, LookNow, SignalMain, SpawnEngine, TellPerson
 from rigctl.core.reading import Missing
 from rigctl.core.reduce import reduce
 from rigctl.core.view import view
@@ -279,3 +279,45 @@ def test_a_lease_runs_on_while_the_machine_sleeps() -> None:
     reduced = reduce(rig.state, Resumed(7200.0), now, rig.state.wall)
     rig.orders.extend(reduced.orders)
     assert [each for each in rig.of(TellPerson) if each.event == "overdue"]
+
+
+# ---- looks that are too old --------------------------------------------------------------
+
+
+@pytest.mark.case("C04")
+def test_a_start_waits_for_a_look_at_its_cards_that_is_of_now() -> None:
+    """While nobody looks cards are read twice a minute: what was free then may be taken now."""
+    rig = Rig()
+    rig.tick(25.0)
+    rig.cards[5] = Card(9 * GIB, (CardProcess(9001, 9 * GIB, "train.py", "ben"),))
+    number = rig.accepted(StartGroup(LONG))
+    assert not rig.of(SpawnEngine)
+    assert "looked at" in rig.operation(number).say
+    assert any(isinstance(each, LookNow) for each in rig.orders)
+    rig.sweep()
+    assert not rig.of(SpawnEngine)
+    assert "9001" in rig.operation(number).say
+    rig.cards[5] = Card()
+    rig.sweep()
+    assert rig.of(SpawnEngine)
+
+
+@pytest.mark.case("C04")
+def test_a_free_of_what_is_off_is_answered_by_a_look_that_is_of_now() -> None:
+    """The same for `free`: an old look is no proof that four cards are free."""
+    rig = Rig()
+    rig.tick(25.0)
+    rig.cards[5] = Card(9 * GIB, (CardProcess(9001, 9 * GIB, "train.py", "ben"),))
+    number = rig.accepted(FreeGroup(LONG, "train"))
+    assert rig.operation(number).running
+    rig.sweep()
+    assert rig.operation(number).state == "partly"
+    assert "3 of 4" in rig.operation(number).say
+
+
+def test_a_free_without_cards_says_so() -> None:
+    """An engine on the CPU is off, and there is no card to speak of."""
+    rig = Rig(rig_state(group_spec("cpu", range(0))))
+    number = rig.accepted(FreeGroup(GroupName("cpu"), "train"))
+    assert rig.operation(number).state == "done"
+    assert "no cards" in rig.operation(number).say
