@@ -89,7 +89,7 @@ SCENES: dict[str, Scene] = {
         ),
         Scene(
             "leftover",
-            "free the second group: one of its processes stays and holds its card",
+            "free the second group: one process stays behind with its memory until rigctl ends it",
             _TEAM[:4],
             (Mishap(5.0, "leftover", 4),),
         ),
