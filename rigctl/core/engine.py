@@ -28,6 +28,7 @@ from rigctl.core.engine_states import (
     Exited,
     Failed,
     GateSeen,
+    Hopeless,
     InFlight,
     Loading,
     MembersSeen,
@@ -97,6 +98,13 @@ def step(engine: Engine, event: Event, now: Mono, policy: Policy) -> Step:
         case Stuck(why):
             if isinstance(state, Loading):
                 return _end(engine, state.process, ThenCrash(why, final=True), now, policy)
+            return engine, ()
+        case Hopeless(why):
+            if isinstance(state, BackingOff | Waiting):
+                return replace(engine, state=Failed(now, why)), ()
+            if isinstance(state, Stopping) and isinstance(state.then, ThenCrash):
+                then = ThenCrash(f"{state.then.why}; {why}", final=True)
+                return replace(engine, state=replace(state, then=then)), ()
             return engine, ()
         case Tick():
             return _tick(engine, now, policy)

@@ -205,6 +205,13 @@ class Stuck:
 
 
 @dataclass(frozen=True, slots=True)
+class Hopeless:
+    """A start cannot succeed before a person has mended something: a card is lost."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Tick: ...
 
 
@@ -221,6 +228,7 @@ Event = (
     | MembersSeen
     | CardsSeen
     | Stuck
+    | Hopeless
     | Tick
 )
 

@@ -9,8 +9,8 @@ from rigctl.core.card_use import engine_gone, learn_baseline
 from rigctl.core.cards import CardSample, GpuSweep
 from rigctl.core.energy import Moment
 from rigctl.core.energy import step as book
-from rigctl.core.engine_states import CardsSeen, Off, Ready, Stage, Stopping
-from rigctl.core.ids import GroupName, Mono
+from rigctl.core.engine_states import CardsSeen, Hopeless, Off, Ready, Stage, Stopping
+from rigctl.core.ids import Mono
 from rigctl.core.on_engine import in_flight
 from rigctl.core.orders import Order, TellPerson, WriteJournal
 from rigctl.core.pace import observe, say_polling_cost
@@ -41,7 +41,7 @@ def on_sweep(state: RigState, sweep: GpuSweep, moment: Moment, now: Mono) -> Fed
     interval = sweep.at - before.at if before is not None else 10.0
     state = _polled(state, sweep, interval, now)
     state = _heats(state, sweep, interval, now)
-    state, orders = _lost(state, before, sweep)
+    state, orders = _lost(state, before, sweep, now)
     if before is not None and before.error:
         orders = (*orders, WriteJournal("", "nvml-back", "NVML answers again"))
     return state, orders
@@ -143,7 +143,7 @@ def _forget_gone(group: GroupState, cards: tuple[CardSample, ...]) -> GroupState
     return group if mine == group.mine else replace(group, mine=mine)
 
 
-def _lost(state: RigState, before: GpuSweep | None, sweep: GpuSweep) -> Fed:
+def _lost(state: RigState, before: GpuSweep | None, sweep: GpuSweep, now: Mono) -> Fed:
     """Cards that fell off the bus since the last sweep, or left NVML's list (C11)."""
     known = {} if before is None else {each.uuid: each for each in before.cards}
     here = {each.uuid: each for each in sweep.cards}
@@ -153,7 +153,7 @@ def _lost(state: RigState, before: GpuSweep | None, sweep: GpuSweep) -> Fed:
         lost = "it left NVML's list" if now_card is None else now_card.lost
         if not lost or card.lost:
             continue
-        state, more = _mark_lost(state, card, lost)
+        state, more = _mark_lost(state, card, lost, now)
         orders = (*orders, *more)
     for group in state.groups:
         cards = [here.get(card) for card in group.spec.cards]
@@ -164,13 +164,17 @@ def _lost(state: RigState, before: GpuSweep | None, sweep: GpuSweep) -> Fed:
     return state, orders
 
 
-def _mark_lost(state: RigState, card: CardSample, why: str) -> Fed:
+def _mark_lost(state: RigState, card: CardSample, why: str, now: Mono) -> Fed:
     group = _owner(state, card)
     say = f"card {card.index} ({card.uuid}) is lost: {why}; a reboot brings it back"
-    name = GroupName("") if group is None else group.spec.name
-    if group is not None:
-        state = with_group(state, replace(group, lost_card=say))
-    return state, (WriteJournal(name, "card-lost", say), TellPerson("card-lost", name, say))
+    if group is None:
+        return state, (WriteJournal("", "card-lost", say), TellPerson("card-lost", "", say))
+    name = group.spec.name
+    group = replace(group, lost_card=say)
+    # Its engine may have died of it a moment before the card was seen to be gone.
+    state, orders = feed_engine(with_group(state, group), group, Hopeless(say), now)
+    told = TellPerson("card-lost", name, say)
+    return state, (WriteJournal(name, "card-lost", say), told, *orders)
 
 
 def _owner(state: RigState, card: CardSample) -> GroupState | None:

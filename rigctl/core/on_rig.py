@@ -53,7 +53,9 @@ def on_found(state: RigState, fact: GroupFound) -> Fed:
     if group is None:
         return state, ()
     # While one is missing, which cards an index means cannot be told: they stay what they were.
-    cards = group.spec.cards if fact.missing and group.spec.cards else fact.cards
+    # Nor does another line in the file move an engine, or a loan, to other cards.
+    bound = fact.missing or group.process is not None or group.lease is not None
+    cards = group.spec.cards if bound and group.spec.cards else fact.cards
     # A running engine keeps what it was started with; the file counts from its next start on.
     asked = group.spec if fact.spec is None or group.process is not None else fact.spec
     spec = replace(asked, cards=cards, missing=fact.missing, command=fact.command)

@@ -24,7 +24,8 @@ def test_a_name_with_brackets_and_blanks_does_not_shift_the_fields() -> None:
         line = proc.stat(child.pid)
         assert line is not None
         assert line.comm == ") Z 1 ("
-        assert (line.parent, line.session, line.state) == (os.getpid(), session, "S")
+        assert (line.parent, line.session) == (os.getpid(), session)
+        assert line.state in ("R", "S"), "it has just printed, and may not sleep yet"
         assert proc.user(child.pid) == proc.user(os.getpid()) != ""
 
 

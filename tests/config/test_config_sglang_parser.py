@@ -190,6 +190,7 @@ def test_sglang_parses_what_the_config_says(
     checked.count += 1
 
 
+@pytest.mark.usefixtures("real_parser")
 def test_all_of_them_were_compared(checked: Checked) -> None:
     """The generator did not run dry; needs the test above."""
     assert checked.count >= EXAMPLES

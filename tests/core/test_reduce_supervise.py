@@ -148,14 +148,21 @@ def test_a_card_lost_while_its_engine_backs_off_holds_the_next_start() -> None:
 
 
 @pytest.mark.case("C11")
-def test_a_card_seen_lost_after_the_crash_ends_the_retries_too() -> None:
-    """The exit is told before the sweep: the back-off becomes *failed*, not a wait for ever."""
+@pytest.mark.parametrize("cleared", [False, True])
+def test_a_card_seen_lost_after_the_crash_ends_the_retries_too(cleared: bool) -> None:
+    """The exit is told before the sweep: it ends in *failed*, not in tries for ever."""
     rig = Rig()
     process = rig.start("long")
-    rig.vanish("long", process, -9)
-    assert isinstance(rig.engine("long"), BackingOff)
+    if cleared:
+        rig.vanish("long", process, -9)
+        assert isinstance(rig.engine("long"), BackingOff)
+    else:
+        rig.exit("long", process, -9)
     rig.cards[6] = Card(lost="GPU is lost (15)")
     rig.sweep()
+    if not cleared:
+        rig.members("long", process, ())
+        rig.release("long")
     assert isinstance(rig.engine("long"), Failed)
     assert "a reboot brings it back" in str(rig.engine("long"))
 

@@ -15,6 +15,7 @@ from rigctl.core.engine_states import (
     Event,
     Exited,
     GateSeen,
+    Hopeless,
     InFlight,
     MembersSeen,
     Off,
@@ -117,6 +118,10 @@ class Shell(RuleBasedStateMachine):
     @rule()
     def stuck(self) -> None:
         self.feed(Stuck("NCCL init"))
+
+    @rule()
+    def hopeless(self) -> None:
+        self.feed(Hopeless("card lost"))
 
     @rule(count=st.sampled_from([0, 0, 1, 3, OFF]))
     def in_flight(self, count: float) -> None:
