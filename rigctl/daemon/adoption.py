@@ -55,6 +55,8 @@ def adopt_group(
     token = group.token
     if process is None and saved.get("stage") == "spawning":
         process = _by_token(token)
+        if process is not None:
+            group = _as_seen(group, process)
     if process is None:
         return group
     recorded = tuple(ProcessIdentity(**each) for each in saved.get("members", ()))
@@ -99,6 +101,15 @@ def _by_token(token: str) -> ProcessIdentity | None:
     found = None if pid is None else proc.identity(pid)
     # As a fresh spawn has it: the command line is recorded at Ready, wrappers exec.
     return None if found is None else replace(found, argv_hash="")
+
+
+def _as_seen(group: GroupState, process: ProcessIdentity) -> GroupState:
+    """Its command line, where nobody has written down how it was started."""
+    argv = proc.cmdline(process.pid)
+    shown = mask(argv)
+    return replace(
+        group, command=shown, last_command=shown, running_sleep="--sleep-on-idle" in argv
+    )
 
 
 def _gone(
@@ -147,14 +158,11 @@ def rebuild(
     if not launcher.adopt(process, (), token):
         return group
     logs.resume(group.spec.name)
-    argv = proc.cmdline(process.pid)
-    taken = _taken_up(group, process, Loading(now, process), state, now)
+    taken = _taken_up(_as_seen(group, process), process, Loading(now, process), state, now)
     return replace(
         taken,
         wanted=True,
         token=token,
-        command=mask(argv),
-        running_sleep="--sleep-on-idle" in argv,
         # It may serve for days: its silence is not a start that is stuck.
         startup=None,
     )

@@ -8,7 +8,14 @@ import pytest
 from support_rig import GIB, Card, Rig, group_spec, identity, rig_state
 
 from rigctl.core.cards import CardProcess
-from rigctl.core.commands import FreeGroup, LendStarted, RestartGroup, StartGroup, StopGroup
+from rigctl.core.commands import (
+    FreeGroup,
+    LendStarted,
+    ReclaimGroup,
+    RestartGroup,
+    StartGroup,
+    StopGroup,
+)
 from rigctl.core.engine_sample import EngineSample
 from rigctl.core.engine_states import Draining
 from rigctl.core.facts import (
@@ -180,6 +187,22 @@ def test_a_card_that_vanishes_under_indexes_does_not_empty_the_group() -> None:
     rig.feed(GroupFound(LONG, (), ("card 7 is missing",), (), ()))
     assert rig.group("long").spec.cards == before
     assert rig.group("long").spec.missing == ("card 7 is missing",)
+
+
+def test_another_line_in_the_file_moves_no_running_engine() -> None:
+    """Other cards count from the next start on: what runs, or is lent, is where it is."""
+    rig = Rig()
+    process = rig.start("long")
+    before = rig.group("long").spec.cards
+    rig.feed(GroupFound(LONG, before[:2], (), ("new",), ()))
+    assert rig.group("long").spec.cards == before
+    rig.accepted(FreeGroup(LONG, "train", drain_seconds=0.0))
+    rig.vanish("long", process)
+    rig.feed(GroupFound(LONG, before[:2], (), ("new",), ()))
+    assert rig.group("long").spec.cards == before
+    rig.accepted(ReclaimGroup(LONG, start=False))
+    rig.feed(GroupFound(LONG, before[:2], (), ("new",), ()))
+    assert rig.group("long").spec.cards == before[:2]
 
 
 @pytest.mark.case("C11")

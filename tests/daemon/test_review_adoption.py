@@ -46,6 +46,11 @@ LATER, WALL_LATER = Mono(1030.0), Wall(2_000_030.0)
 PATIENCE = 20.0
 
 
+def members(session: int) -> list[int]:
+    """The living processes of a session."""
+    return [each.pid for each in proc.scan().values() if each.session == session and each.living]
+
+
 class World:
     """Engines that are plain sleeping processes, and the folder of their logs."""
 
@@ -70,7 +75,7 @@ class World:
     def grown(self, process: ProcessIdentity) -> None:
         """Until it has a child."""
         end = time.monotonic() + PATIENCE
-        while len(proc.session_members(process.pid)) < 2 and time.monotonic() < end:
+        while len(members(process.pid)) < 2 and time.monotonic() < end:
             time.sleep(0.02)
 
     def bury(self, process: ProcessIdentity) -> None:
@@ -105,8 +110,8 @@ class World:
         for launcher in self.launchers:
             launcher.close()
         for session in self.sessions:
-            for member in proc.session_members(session):
-                os.kill(member.pid, signal.SIGKILL)
+            for pid in members(session):
+                os.kill(pid, signal.SIGKILL)
             os.waitpid(session, 0)
 
 
@@ -164,7 +169,7 @@ async def test_orphans_nobody_recorded_are_found_by_their_token(world: World) ->
     record = world.left(Loading(NOW, process), wanted=True)
     os.kill(process.pid, signal.SIGKILL)
     world.bury(process)
-    orphans = [each.pid for each in proc.session_members(process.pid)]
+    orphans = members(process.pid)
     try:
         group = world.adopt(record)
         engine = group.engine.state
