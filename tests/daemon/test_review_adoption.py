@@ -40,7 +40,8 @@ from rigctl.daemon.adoption import adopt_group, after_reboot, unlisted
 from rigctl.daemon.engine_logs import EngineLogs
 
 CPU = GroupName("cpu")
-TOKEN = f"tag.{CPU}.test.{os.getpid()}"
+TAG = f"test{os.getpid()}"
+TOKEN = f"{TAG}.{CPU}.epoch.1"
 NOW, WALL = Mono(1000.0), Wall(2_000_000.0)
 LATER, WALL_LATER = Mono(1030.0), Wall(2_000_030.0)
 PATIENCE = 20.0
@@ -56,7 +57,8 @@ class World:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.state: RigState = rig_state(group_spec("cpu", range(0)))
+        made = rig_state(group_spec("cpu", range(0)))
+        self.state: RigState = replace(made, spec=replace(made.spec, tag=TAG))
         self.launchers: list[ProcessLauncher] = []
         self.sessions: list[int] = []
 
