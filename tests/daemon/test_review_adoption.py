@@ -41,7 +41,7 @@ from rigctl.daemon.engine_logs import EngineLogs
 
 CPU = GroupName("cpu")
 TAG = f"test{os.getpid()}"
-TOKEN = f"{TAG}.{CPU}.epoch.1"
+TOKEN = f"{TAG}.{CPU}.epoch.1.000"
 NOW, WALL = Mono(1000.0), Wall(2_000_000.0)
 LATER, WALL_LATER = Mono(1030.0), Wall(2_000_030.0)
 PATIENCE = 20.0
