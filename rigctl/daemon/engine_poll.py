@@ -251,7 +251,7 @@ class EnginePoll:
         group = self._state().group(name)
         if group is None or group.process is not None:
             return
-        host, port = self._book.next_address(name)
+        host, port = self._book.binding(name)
         known = None if group.foreign is None else group.foreign.pid
         # The kernel's table is long on a busy host, so it is read only where somebody listens.
         inodes = listening(port) if known is not None or taken(host, port) else frozenset()

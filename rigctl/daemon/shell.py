@@ -220,8 +220,8 @@ class Shell:
         for name, left in self._unlisted.items():
             say = (
                 f"{name} is no longer in rig.toml, but its engine runs (pid "
-                f"{left['process']['pid']}) and is left alone: write the group back and restart "
-                "the daemon (`rigctl daemon stop`, then any command), or end it yourself"
+                f"{left['process']['pid']}) and is left alone: write the group back, then "
+                "`rigctl daemon stop` (the next daemon takes it up), or end it yourself"
             )
             self._post(TroubleSeen(f"unlisted-{name}", say))
 
