@@ -229,10 +229,11 @@ def _log(state: RigState, group: GroupState, fact: LogRead, now: Mono) -> Fed:
     for each in fact.facts:
         current = state.group(group.spec.name)
         assert current is not None
+        engine = current.engine.state
         match each:
             case Milestone(step=Step.FIRED_UP):
                 state, more = feed_engine(state, current, ReadySeen(), now)
-            case Decoded() if current.startup is None:
+            case Decoded() if current.startup is None and isinstance(engine, Loading):
                 # Found again, its start unseen: the line that said so may have left the log.
                 state, more = feed_engine(state, current, ReadySeen(), now)
             case Fault(trouble=Trouble.PORT, say=say) if isinstance(current.engine.state, Loading):
