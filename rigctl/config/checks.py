@@ -142,7 +142,8 @@ def _refused_flag(word: str, group: GroupConfig, key: str) -> str:
         return f"`{key}` has {shown}, which rigctl sets for `{cause}`: remove one of them"
     if word.startswith("--") and " " in word.split("=", 1)[0]:
         name, _, value = word.partition(" ")
-        return f'`{key}` has {word!r} as one word: write "{name}", "{value.strip()}"'
+        name, value = mask((name, value.strip()))
+        return f'`{key}` has "{name} {value}" as one word: write "{name}", "{value}"'
     return ""
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 from rigctl.config.faults import Faults, nearest
+from rigctl.config.flags import mask
 from rigctl.config.lines import KeyPath
 
 Kind = TypeVar("Kind")
@@ -128,7 +129,7 @@ class Table:
                 parts = shlex.split(value)
             except ValueError:
                 parts = value.split()
-            listed = ", ".join(_quoted(part) for part in parts)
+            listed = ", ".join(_quoted(part) for part in mask(parts))
             self.fault(key, f"`{key}` is a list of words: write {key} = [{listed}]")
             return default
         if not isinstance(value, list):

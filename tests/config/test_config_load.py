@@ -375,3 +375,20 @@ def test_a_group_takes_no_other_log_s_name(rig_file: ConfigKit, name: str) -> No
 def test_a_dot_in_a_name_is_fine(rig_file: ConfigKit) -> None:
     """As long as what follows it is no bare number."""
     rig_file.load(GROUP.replace('"standard"', '"qwen3.8b"'))
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        '"--api-key sk-sekrit"',
+        '["--api-key sk-sekrit"]',
+        '["--admin-api-key=sk-sekrit"]',
+        '"--x HF_TOKEN=sk-sekrit"',
+        '["--x", 3, "sk-sekrit"]',
+    ],
+)
+def test_no_fault_repeats_a_key(rig_file: ConfigKit, flags: str) -> None:
+    """Faults are printed, logged by the daemon and pasted into bug reports."""
+    faults = rig_file.faults(GROUP + f"flags = {flags}\n")
+    assert faults
+    assert "sekrit" not in "\n".join(faults)
