@@ -246,6 +246,7 @@ def _output(*command: str) -> str:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
+            errors="replace",
             timeout=5,
             check=False,
         )

@@ -36,7 +36,7 @@ def container_pids(processes: Path = Path("/proc")) -> list[int]:
         if not folder.name.isdigit():
             continue
         try:
-            group = (folder / "cgroup").read_text()
+            group = (folder / "cgroup").read_text(errors="replace")
         except OSError:
             continue
         if _CONTAINER.search(group) and _has_card_open(folder / "fd"):

@@ -132,6 +132,7 @@ def write_new(path: Path, drafts: Sequence[DraftGroup]) -> tuple[Path, ...]:
         for name, key in draft.keys.items()
     }
     text = render(drafts, {name: file.name for name, (file, _) in keys.items()})
+    text = text.encode("utf-8", "replace").decode()  # words out of /proc may hold any byte
     written: list[Path] = []
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

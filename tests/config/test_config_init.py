@@ -117,3 +117,12 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match=r"cannot be written: (Not a directory|File exists)"):
         write_new(tmp_path / "file" / "rig.toml", [keyed()])
+
+
+def test_bytes_that_are_no_text_leave_no_torn_file(tmp_path: Path) -> None:
+    """A running server's words may hold any byte: what rig.toml cannot carry is replaced."""
+    (draft,) = drafts_from_cards([make_card(0)])
+    odd = dataclasses.replace(draft.config, model="/models/gr\udcfc\udcdfe")
+    path = tmp_path / "rig.toml"
+    write_new(path, [dataclasses.replace(draft, config=odd)])
+    assert load(path).groups[0].model == "/models/gr??e"
