@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from math import isfinite
 
 from rigctl.core.failure_patterns import PATTERNS
 from rigctl.core.log_facts import (
@@ -29,6 +28,7 @@ from rigctl.core.log_facts import (
 )
 from rigctl.core.reading import Reading
 from rigctl.core.redact import redact
+from rigctl.parse.metrics import MOST
 
 __all__ = ["LogFact", "parse", "parse_lines", "redact"]
 
@@ -206,10 +206,10 @@ def _size(message: str) -> LogFact | None:
         )
     capped = _CAPPED.match(message)
     if capped is not None:
-        return SlotsCapped(*(UNTOLD if each is None else float(each) for each in capped.groups()))
+        return SlotsCapped(*(UNTOLD if each is None else _number(each) for each in capped.groups()))
     if message.startswith("Mamba Cache is allocated"):
         slots = _MAMBA.search(message)
-        return MambaPool(float(slots[1]) if slots else UNTOLD)
+        return MambaPool(_number(slots[1]) if slots else UNTOLD)
     return None
 
 
@@ -220,10 +220,10 @@ def _event(message: str) -> LogFact | None:
         return Drain()
     if message.startswith("Gracefully exiting"):
         left = _LEFT.search(message)
-        return Drain(float(left[1]) if left else UNTOLD)
+        return Drain(_number(left[1]) if left else UNTOLD)
     if message.startswith("KV cache pool is full. Retract"):
         number = _RETRACTED.search(message)
-        return Retracted(float(number[1]) if number else UNTOLD)
+        return Retracted(_number(number[1]) if number else UNTOLD)
     return None
 
 
@@ -246,4 +246,4 @@ def _number(text: str) -> Reading:
         value = float(text)
     except ValueError:
         return UNTOLD
-    return value if isfinite(value) and value >= 0 else UNTOLD
+    return value if 0 <= value <= MOST else UNTOLD

@@ -322,3 +322,18 @@ def test_a_torn_line_of_any_length_is_read_once() -> None:
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "max_total_num_tokens={}, context_len={}",
+        "max_running_requests is capped to {} by the mamba",
+        "Mamba Cache is allocated. max_mamba_cache_size: {}",
+    ],
+)
+def test_a_figure_beyond_reason_is_untold(message: str) -> None:
+    """400 digits are infinity as a float, and nobody could count with that."""
+    (fact,) = parse_lines([AT + message.replace("{}", "9" * 400)])
+    numbers = [getattr(fact, name) for name in fact.__slots__]
+    assert all(value < 1e300 for value in numbers if isinstance(value, float))
