@@ -12,7 +12,7 @@ from rigctl.core.ids import CardId, GroupName, OperationId, ProcessIdentity
 from rigctl.core.log_facts import LogFact
 from rigctl.core.reading import NOT_YET, Reading
 from rigctl.core.snapshot import HostView
-from rigctl.core.spec import GroupSpec
+from rigctl.core.spec import GroupSpec, RigSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +168,13 @@ class GroupFound:
 
 
 @dataclass(frozen=True, slots=True)
+class RigRead:
+    """The owner's file was read again: its `[rig]` as it is now."""
+
+    spec: RigSpec
+
+
+@dataclass(frozen=True, slots=True)
 class HostSampled:
     host: HostView
 
@@ -226,6 +233,7 @@ Fact = (
     | HolderGone
     | PowerLimitSet
     | GroupFound
+    | RigRead
     | HostSampled
     | Resumed
     | TroubleSeen

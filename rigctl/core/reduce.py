@@ -30,6 +30,7 @@ from rigctl.core.facts import (
     NvmlReleased,
     PowerLimitSet,
     Resumed,
+    RigRead,
     Ticked,
     TroubleSeen,
 )
@@ -113,6 +114,8 @@ def _take(state: RigState, fact: Fact, now: Mono) -> Fed:
             return on_found(state, fact)
         case PowerLimitSet():
             return on_limit(state, fact, now)
+        case RigRead(spec):
+            return replace(state, spec=spec), ()
         case HostSampled(host):
             return replace(state, host=host), ()
         case Resumed(seconds):

@@ -1,4 +1,4 @@
-"""What the owner's file says of one group, and the cards it was found to mean."""
+"""What the owner's file says of the rig and of each group, and the cards it was found to mean."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from rigctl.core.engine_states import Policy
 from rigctl.core.ids import CardId, GroupName
+from rigctl.core.phases import PhasePolicy
+from rigctl.core.watch_facts import WatchPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +35,19 @@ class GroupSpec:
     log: str
     command: tuple[str, ...] = ()
     """The command line a start would use now, secrets masked."""
+
+
+@dataclass(frozen=True, slots=True)
+class RigSpec:
+    name: str
+    free_group: GroupName
+    price_per_kwh: float
+    currency: str
+    stagger: float
+    free_drain: float
+    watch: WatchPolicy
+    phases: PhasePolicy
+    simulated: bool
+    home: str
+    tag: str
+    """Names this home in spawn tokens: another rig of the same user is not ours."""

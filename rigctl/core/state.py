@@ -15,11 +15,10 @@ from rigctl.core.ids import GroupName, Mono, OperationId, ProcessIdentity, Wall
 from rigctl.core.lease import Lease
 from rigctl.core.operations import Operation
 from rigctl.core.pace import PollingCost
-from rigctl.core.phases import PhasePolicy, Start
+from rigctl.core.phases import Start
 from rigctl.core.pstates import PstateTimes
 from rigctl.core.snapshot import HostView
-from rigctl.core.spec import GroupSpec
-from rigctl.core.watch_facts import WatchPolicy
+from rigctl.core.spec import GroupSpec, RigSpec
 from rigctl.core.watch_state import Watch
 
 
@@ -89,22 +88,6 @@ class Trouble:
     id: str
     say: str
     level: str
-
-
-@dataclass(frozen=True, slots=True)
-class RigSpec:
-    name: str
-    free_group: GroupName
-    price_per_kwh: float
-    currency: str
-    stagger: float
-    free_drain: float
-    watch: WatchPolicy
-    phases: PhasePolicy
-    simulated: bool
-    home: str
-    tag: str
-    """Names this home in spawn tokens: another rig of the same user is not ours."""
 
 
 @dataclass(frozen=True, slots=True)

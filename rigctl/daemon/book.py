@@ -22,8 +22,7 @@ from rigctl.core.engine_states import Policy
 from rigctl.core.facts import GroupFound
 from rigctl.core.ids import CardId, GroupName
 from rigctl.core.phases import PhasePolicy
-from rigctl.core.spec import GroupSpec
-from rigctl.core.state import RigSpec
+from rigctl.core.spec import GroupSpec, RigSpec
 from rigctl.core.watch_facts import WatchPolicy
 
 

@@ -14,7 +14,7 @@ from rigctl.config.schema import ConfigError
 from rigctl.core.cards import CardSample
 from rigctl.core.energy import Moment
 from rigctl.core.engine_states import Draining, Loading, Ready, Spawning, Stage, Stopping, Waiting
-from rigctl.core.facts import CardsSampled, Fact, HostSampled, Resumed, TroubleSeen
+from rigctl.core.facts import CardsSampled, Fact, HostSampled, Resumed, RigRead, TroubleSeen
 from rigctl.core.ids import GroupName, Mono
 from rigctl.core.on_engine import in_flight
 from rigctl.core.pace import pace
@@ -220,8 +220,10 @@ class Pollers:
                 self._book.reload()
             except ConfigError as error:
                 say = f"{error}; the daemon goes on with what it read before"
+            state = self._state()
             self._post(TroubleSeen("config", say))
-            sweep = self._state().sweep
+            self._post(RigRead(self._book.rig(state.spec.simulated)))
+            sweep = state.sweep
             self._find(() if sweep is None else sweep.cards)
 
 

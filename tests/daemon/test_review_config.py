@@ -52,6 +52,7 @@ def test_a_file_that_cannot_be_used_is_said_and_changes_nothing(rig: Rig) -> Non
     rig.wait(lambda: "rig.toml" in rig.notice("config"), "the nonsense to be said")
     group = rig.group("long")
     assert (group["state"], group["pid"]) == ("ready", pid)
-    path.write_text(good)
+    path.write_text(good.replace("price_per_kwh = 0.3", "price_per_kwh = 0.5"))
     rig.wait(lambda: not rig.notice("config"), "the notice to end")
+    rig.wait(lambda: (rig.snapshot() or {})["price_per_kwh"] == 0.5, "the new price")
     assert rig.run("stop", "long", "--yes", "--wait").returncode == 0

@@ -25,8 +25,8 @@ from rigctl.core.operations import Operation
 from rigctl.core.orders import Order, SignalWhole, SpawnEngine, WriteJournal
 from rigctl.core.phases import PhasePolicy
 from rigctl.core.reduce import reduce
-from rigctl.core.spec import GroupSpec
-from rigctl.core.state import GroupState, RigSpec, RigState, fresh_group
+from rigctl.core.spec import GroupSpec, RigSpec
+from rigctl.core.state import GroupState, RigState, fresh_group
 from rigctl.core.watch_facts import WatchPolicy
 
 MIB = 1024.0**2
