@@ -148,12 +148,18 @@ class DemoRig:
         base = places.config.parent
         base.mkdir(mode=0o700, parents=True, exist_ok=True)
         if places.config.exists():
-            if not places.config.read_text(encoding="utf-8").startswith(FIRST_LINE):
+            if not places.config.read_bytes().startswith(FIRST_LINE.encode()):
                 raise DemoError(
                     f"{places.config} is not a demo's: set RIGCTL_HOME to another folder, or unset "
                     "it so that the demo makes one of its own"
                 )
             _forget_last(places)
+        elif places.state.exists():
+            # The next demo would take it for the last one's and remove it.
+            raise DemoError(
+                f"{places.state} is there without a rig.toml: it may be a real rig's, so set "
+                "RIGCTL_HOME to another folder, or unset it so that the demo makes one of its own"
+            )
         elif self._own_home:
             (base / MADE_BY_DEMO).touch()
         world = str(base / "world.sock")

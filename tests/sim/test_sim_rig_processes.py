@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from rigctl.config.paths import find_home
 from rigctl.sim import cardfile
 from rigctl.sim.demo import FIRST_LINE, DemoError, DemoRig
 from rigctl.sim.lifeline import gone
@@ -230,3 +231,22 @@ def test_a_running_demo_is_not_disturbed_by_a_second(tmp_path: Path) -> None:
         with pytest.raises(DemoError, match="already"):
             DemoRig(home=str(tmp_path)).prepare()
     assert places.state.exists()
+
+
+def test_the_state_of_a_rig_without_its_file_is_left_alone(tmp_path: Path) -> None:
+    """A real rig whose rig.toml was moved away for a moment: its engines are in that state."""
+    places = find_home(str(tmp_path))
+    places.state.mkdir()
+    places.state_file.write_text("{}")
+    for _ in range(2):
+        with pytest.raises(DemoError, match="may be a real rig's"):
+            DemoRig(home=str(tmp_path)).prepare()
+    assert places.state_file.read_text() == "{}"
+    assert not places.config.exists()
+
+
+def test_a_file_in_another_encoding_is_no_demos(tmp_path: Path) -> None:
+    """Whatever bytes an owner's file has: refused in words."""
+    (tmp_path / "rig.toml").write_bytes(b"# gr\xfc\xdfe\n")
+    with pytest.raises(DemoError, match="not a demo's"):
+        DemoRig(home=str(tmp_path)).prepare()
