@@ -158,6 +158,24 @@ def wrapped(text: str, cells: int) -> list[str]:
     return rows
 
 
+def hanging(line: Line, cells: int, most: int = 0) -> list[Line]:
+    """The line in rows, its last span wrapped under itself; `most` rows at most, 0 for all.
+
+    What does not fit into the last row is left for `fit` to cut.
+    """
+    if not line:
+        return [line]
+    *head, (text, role) = line
+    indent = width(head)
+    if width(line) <= cells or cells - indent < 12 or most == 1:
+        return [line]
+    rows = wrapped(text, cells - indent)
+    if most and len(rows) > most:
+        rows = [*rows[: most - 1], " ".join(rows[most - 1 :])]
+    blank: Line = ((" " * indent, "text"),)
+    return [(*(head if place == 0 else blank), (row, role)) for place, row in enumerate(rows)]
+
+
 def boxed(
     title: Line, state: Line, rows: Sequence[Line], cells: int, edge: str, glyphs: Glyphs
 ) -> list[Line]:

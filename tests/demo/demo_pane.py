@@ -63,14 +63,27 @@ class DemoPane(TmuxPane):
         *options: str,
         size: tuple[int, int] = LARGE,
         speed: float = 1.0,
+        lend_home: bool = True,
         **env: str,
     ) -> None:
         # Sockets have paths of 107 bytes at most, and pytest's folders are long.
-        self.home = tempfile.mkdtemp(prefix="rigctl-test-", dir="/tmp")
+        self.home = tempfile.mkdtemp(prefix="rigctl-test-", dir="/tmp") if lend_home else ""
         super().__init__(
             [*RIGCTL, "demo", "--scene", scene, "--speed", str(speed), *options],
             size=size, RIGCTL_HOME=self.home, **env,
         )  # fmt: skip
+
+    def find_home(self) -> str:
+        """The folder of a demo that made its own: its world is told to sweep it."""
+        for process in psutil.Process(self.pid()).children(recursive=True):
+            words = process.cmdline()
+            if "--sweep" in words:
+                self.home = words[words.index("--sweep") + 1]
+        return self.home
+
+    def programs(self) -> list[psutil.Process]:
+        """What runs in the pane."""
+        return [one for one in psutil.Process(self.pid()).children(recursive=True) if alive(one)]
 
     def status(self) -> dict[str, Any]:
         """The snapshot as any client gets it: what the panel shows is held against this."""
@@ -111,7 +124,8 @@ class DemoPane(TmuxPane):
     def close(self) -> None:
         """End the demo, whatever state it is in."""
         super().close()
-        until(lambda: not self.left(), "the demo's end")
+        if self.home:
+            until(lambda: not self.left(), "the demo's end")
         shutil.rmtree(self.home, ignore_errors=True)
 
     def left(self) -> list[psutil.Process]:

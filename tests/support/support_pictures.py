@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from html import escape
 
@@ -19,11 +20,11 @@ THEME = TerminalTheme(
 )  # fmt: skip
 """For cells in the terminal's own colours: the panel's dark background and foreground."""
 
-SIZE = 20.0
+SIZE = 16.0
 WIDE = SIZE * 1233 / 2048
 """A cell of DejaVu Sans Mono, the one font that has all our signs; renderers ignore textLength."""
 HIGH = SIZE * 1.164
-PAD = 14.0
+PAD = 12.0
 
 Cell = tuple[str, str, str, bool]
 """Sign, colour, background, bold."""
@@ -33,19 +34,33 @@ def to_svg(capture: str, wide: int) -> str:
     """`tmux capture-pane -e -p -N` as SVG."""
     rows = capture.rstrip("\n").split("\n")
     paper = THEME.background_color.hex
-    shapes: list[str] = []
+    papers: list[str] = []
+    inks: list[str] = []
     # One decoder for all rows: tmux lets a style run on into the next one.
     for y, row in enumerate(AnsiDecoder().decode("\n".join(rows))):
-        for x, run in _runs(_cells(row)[:wide]):
-            shapes += _shapes(x, y, run, paper)
+        cells = _cells(row)[:wide]
+        papers += _papers(y, cells, paper)
+        for x, run in _runs(cells):
+            inks += _inks(x, y, run)
+    shapes = [*papers, *inks]
     width, height = wide * WIDE + 2 * PAD, len(rows) * HIGH + 2 * PAD
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
         f'width="{width:.0f}" height="{height:.0f}" font-size="{SIZE:.0f}" '
         "font-family=\"'DejaVu Sans Mono', monospace\">\n"
-        f'<rect width="100%" height="100%" rx="8" fill="{paper}"/>\n' + "\n".join(shapes) + "\n"
+        f'<rect width="100%" height="100%" fill="{_most(rows) or paper}"/>\n'
+        + "\n".join(shapes)
+        + "\n"
         "</svg>\n"
     )
+
+
+def _most(rows: list[str]) -> str:
+    """The background that most cells have: the frame's too, whatever the theme."""
+    found = Counter(
+        cell[2] for row in AnsiDecoder().decode("\n".join(rows)) for cell in _cells(row)
+    )
+    return found.most_common(1)[0][0] if found else ""
 
 
 def _cells(row: Text) -> list[Cell]:
@@ -80,21 +95,29 @@ def _runs(cells: list[Cell]) -> Iterator[tuple[int, list[Cell]]]:
             start = at
 
 
-def _shapes(x: int, y: int, run: list[Cell], paper: str) -> list[str]:
-    _, ink, own, bold = run[0]
+def _papers(y: int, cells: list[Cell], paper: str) -> Iterator[str]:
+    """Backgrounds on whole pixels, so that no seam shows between two."""
+    top, bottom = round(PAD + y * HIGH), round(PAD + (y + 1) * HIGH)
+    start = 0
+    for at in range(1, len(cells) + 1):
+        if at < len(cells) and cells[at][2] == cells[start][2]:
+            continue
+        left, right = round(PAD + start * WIDE), round(PAD + at * WIDE)
+        if cells[start][2] != paper:
+            yield (
+                f'<rect x="{left}" y="{top}" width="{right - left}" height="{bottom - top}" '
+                f'fill="{cells[start][2]}"/>'
+            )
+        start = at
+
+
+def _inks(x: int, y: int, run: list[Cell]) -> Iterator[str]:
+    _, ink, _, bold = run[0]
     text = "".join(cell[0] for cell in run)
-    left, top = PAD + x * WIDE, PAD + y * HIGH
-    out = []
-    if own != paper:
-        out.append(
-            f'<rect x="{left:.2f}" y="{top:.2f}" width="{len(run) * WIDE + 0.5:.2f}" '
-            f'height="{HIGH + 0.5:.2f}" fill="{own}"/>'
-        )
     if text.strip():
-        lead = len(text) - len(text.lstrip())
+        left = PAD + (x + len(text) - len(text.lstrip())) * WIDE
         weight = ' font-weight="bold"' if bold else ""
-        out.append(
-            f'<text xml:space="preserve" x="{left + lead * WIDE:.2f}" y="{top + SIZE * 0.93:.2f}" '
+        yield (
+            f'<text xml:space="preserve" x="{left:.2f}" y="{PAD + y * HIGH + SIZE * 0.93:.2f}" '
             f'fill="{ink}"{weight}>{escape(text.strip())}</text>'
         )
-    return out

@@ -138,7 +138,7 @@ def test_the_recurrent_state_has_a_bar_of_its_own() -> None:
     text = rows(view)
     assert "112k / 800k" in text
     assert "cached 76 %" in text
-    assert next(row for row in text.splitlines() if row.startswith("state")).endswith("20 %")
+    assert next(row for row in text.splitlines() if row.startswith("mamba")).endswith("20 %")
 
 
 def test_an_engine_that_is_off_has_no_figures() -> None:

@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
         if _is_terminal(sys.stdout):
             say(f"no panel here: {reason}.")
         return plain_status(args.home)
-    act.rig(args)
+    _, snap = act.rig(args)
     from rigctl.cli.revive import reviver
     from rigctl.config.paths import find_home
     from rigctl.control.client import SocketClient
@@ -51,7 +51,8 @@ def run(args: argparse.Namespace) -> int:
         theme=args.theme,
         no_mouse=args.no_mouse,
         keys=own_keys(where.config_file(args.home)),
-        revive=reviver(find_home(args.home)),
+        # A simulated rig's daemon is its demo's to start: an ordinary one would find no such cards.
+        revive=None if snap["simulated"] else reviver(find_home(args.home)),
     )
 
 

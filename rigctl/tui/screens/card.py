@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from rigctl.core.reading import Missing
+from rigctl.core.reading import Missing, Reading
 from rigctl.core.snapshot import CardView
 from rigctl.tui import words
 from rigctl.tui.glyphs import Glyphs
 from rigctl.tui.paint import Line
-from rigctl.tui.screens.group import field, heading, reading
+from rigctl.tui.screens.group import field, heading, reading, side_by_side
 from rigctl.tui.screens.reading import ReadingScreen
 from rigctl.tui.state import PanelState
 from rigctl.tui.widgets.card_rows import use
 
 
-def detail(card: CardView, glyphs: Glyphs) -> list[Line]:
+def detail(card: CardView, cells: int, glyphs: Glyphs) -> list[Line]:
     """Everything the snapshot says of one card."""
     word, role = use(card)
-    lines: list[Line] = [
+    identity: list[Line] = [
         heading("Card"),
         field("name", card.name),
         field("UUID", card.uuid),
@@ -25,20 +25,20 @@ def detail(card: CardView, glyphs: Glyphs) -> list[Line]:
         field("used by", word or "the group's engine", role if word else "text"),
     ]
     if card.lost:
-        lines.append(field("lost", card.lost, "bad"))
-    lines += [
-        field("read", f"{words.duration(round(card.age, 1))} ago"),
-        (),
+        identity.append(field("lost", card.lost, "bad"))
+    identity.append(field("read", f"{words.duration(round(card.age, 1))} ago"))
+    power = [
         heading("Power"),
         reading("watts", card.watts, f"{words.number(card.watts, 1)} W"),
         reading("limit", card.limit_watts, f"{words.number(card.limit_watts)} W"),
-        reading("wanted limit", card.wanted_limit, f"{words.number(card.wanted_limit)} W"),
+        _wanted(card.wanted_limit),
         reading(
             "default limit", card.default_limit_watts, f"{words.number(card.default_limit_watts)} W"
         ),
         reading("today", card.kwh_today, f"{words.number(card.kwh_today, 2)} kWh"),
         field("P-states today", _shares(card)),
-        (),
+    ]
+    work = [
         heading("Work"),
         reading("P-state", card.pstate, f"P{words.number(card.pstate)}"),
         reading("utilisation", card.utilisation, words.percent(card.utilisation)),
@@ -49,7 +49,8 @@ def detail(card: CardView, glyphs: Glyphs) -> list[Line]:
             "memory clock", card.memory_clock_mhz, f"{words.number(card.memory_clock_mhz)} MHz"
         ),
         _held_down(card),
-        (),
+    ]
+    bus = [
         heading("Bus"),
         reading(
             "PCIe",
@@ -59,16 +60,22 @@ def detail(card: CardView, glyphs: Glyphs) -> list[Line]:
         reading("from host", card.pcie_rx, words.per_second(card.pcie_rx)),
         reading("to host", card.pcie_tx, words.per_second(card.pcie_tx)),
         reading("persistence mode", card.persistence, "on" if card.persistence == 1 else "off"),
-        (),
+    ]
+    memory = [
         heading("Memory"),
         reading("used", card.memory_used, f"{words.gib(card.memory_used)} GiB"),
         reading("driver's reserve", card.memory_reserved, f"{words.gib(card.memory_reserved)} GiB"),
         reading("total", card.memory_total, f"{words.gib(card.memory_total)} GiB"),
-        (),
-        heading("Processes"),
-        *_processes(card),
     ]
-    return lines
+    processes = [heading("Processes"), *_processes(card)]
+    return side_by_side([identity, power, processes], [work, bus, memory], cells, glyphs)
+
+
+def _wanted(limit: Reading) -> Line:
+    """None wanted is the owner's choice, not a figure that a card withholds."""
+    if isinstance(limit, Missing):
+        return field("wanted limit", f"none: {limit.note or words.why(limit)}", "dim")
+    return field("wanted limit", f"{words.number(limit)} W")
 
 
 def _shares(card: CardView) -> str:
@@ -103,11 +110,14 @@ def _processes(card: CardView) -> list[Line]:
 class CardScreen(ReadingScreen):
     """The marked card, kept true while it is looked at; left and right are other cards."""
 
+    wrap = True
+    hang = True
+
     def update_middle(self, state: PanelState) -> None:
         """The text anew; only rows that changed are repainted."""
         card = state.card_view
         if card is not None:
-            self.pager.replace(detail(card, self.pager.glyphs))
+            self.pager.replace(detail(card, self.size.width - 2, self.pager.glyphs))
         self.retitle()
 
     def title_parts(self) -> tuple[Line, Line]:

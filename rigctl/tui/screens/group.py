@@ -2,17 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rigctl.core.reading import Missing, Reading
 from rigctl.core.snapshot import GroupView
 from rigctl.tui import words
 from rigctl.tui.glyphs import Glyphs
-from rigctl.tui.paint import Line
+from rigctl.tui.paint import Line, fit, hanging
 from rigctl.tui.screens.reading import ReadingScreen
 from rigctl.tui.state import PanelState
 from rigctl.tui.widgets import group_rows
 from rigctl.tui.widgets.feed import operation_line
+from rigctl.tui.widgets.flow_rows import flow_rows
 
-COLUMN = 19
+COLUMN = 18
+SIDE_BY_SIDE = 100
+"""Cells from which a detail screen has two columns."""
+GUTTER = 3
+
+
+def left_column(cells: int) -> int:
+    """Cells of the left column: a card's UUID fits where both columns can have it so."""
+    return cells if cells < SIDE_BY_SIDE else max((cells - GUTTER) // 2, min(60, cells - 55))
+
+
+def side_by_side(
+    left: Sequence[list[Line]], right: Sequence[list[Line]], cells: int, glyphs: Glyphs
+) -> list[Line]:
+    """Sections in two columns with a blank row between; one under the other where it is narrow."""
+    if cells < SIDE_BY_SIDE:
+        return _stacked([*left, *right])
+    half = left_column(cells)
+    one = _folded(_stacked(left), half)
+    two = _folded(_stacked(right), cells - GUTTER - half)
+    gap: Line = ((" " * GUTTER, "text"),)
+    rows: list[Line] = []
+    for place in range(max(len(one), len(two))):
+        first = one[place] if place < len(one) else ()
+        rows.append((*fit(first, half, glyphs), *gap, *(two[place] if place < len(two) else ())))
+    return rows
+
+
+def _stacked(sections: Sequence[list[Line]]) -> list[Line]:
+    lines: list[Line] = []
+    for section in sections:
+        lines += [(), *section] if lines else section
+    return lines
+
+
+def _folded(lines: list[Line], cells: int) -> list[Line]:
+    return [row for line in lines for row in hanging(line, cells)]
 
 
 def heading(text: str) -> Line:
@@ -35,26 +74,25 @@ def detail(state: PanelState, view: GroupView, cells: int, glyphs: Glyphs) -> li
     """Everything the snapshot says of one group."""
     now = state.snapshot.wall if state.snapshot else 0.0
     glyph, word, role = group_rows.sign(view, glyphs)
-    lines: list[Line] = [heading("State")]
+    state_part: list[Line] = [heading("State")]
     since = words.duration(round(view.seconds))
-    lines.append(
+    state_part.append(
         ((f"  {glyph} {word}", role), (f"  for {since}", "text"), (f"   {view.say}", "dim"))
     )
     if view.advice:
-        lines.append(field("next", view.advice, "accent"))
-    lines += _lease(view, now, glyphs)
-    if view.phases:
-        lines += [(), heading("Start phases")]
-        lines += [(("  ", "text"), *group_rows.phase_row(phase, glyphs)) for phase in view.phases]
-    lines.append(
+        state_part.append(field("next", view.advice, "accent"))
+    state_part += _lease(view, now, glyphs)
+    start: list[Line] = [heading("Start phases")] if view.phases else []
+    start += [(("  ", "text"), *group_rows.phase_row(phase, glyphs)) for phase in view.phases]
+    start.append(
         reading("a start takes", view.start_estimate, words.whole_seconds(view.start_estimate))
     )
-    lines += [(), *_work(view, cells, glyphs)]
-    lines += [(), *_pools(view)]
-    lines += [(), *_process(view)]
-    lines += [(), *_power(view)]
+    left = [state_part, start, _work(view, left_column(cells), glyphs)]
+    lines = side_by_side(left, [_pools(view), _process(view), _power(view)], cells, glyphs)
     lines += [(), *_command(view)]
     operations = state.operations_of(view.name)
+    if view.log:
+        lines += [(), heading("Log"), ((f"  {view.log}", "text"),)]
     lines += [(), heading("Operations")]
     if not operations:
         lines.append((("  none since the daemon started", "dim"),))
@@ -89,7 +127,7 @@ def _lease(view: GroupView, now: float, glyphs: Glyphs) -> list[Line]:
 def _work(view: GroupView, cells: int, glyphs: Glyphs) -> list[Line]:
     slots, rates, flow = view.slots, view.rates, view.flow
     lines: list[Line] = [heading("Work")]
-    loud = group_rows.flow_rows(view, cells - 4, glyphs)
+    loud = flow_rows(view, cells - 4, glyphs)
     lines += [(("  ", "text"), *line) for _, line in loud]
     if not loud:
         since = words.duration(round(flow.since))
@@ -168,8 +206,6 @@ def _process(view: GroupView) -> list[Line]:
     if view.leftovers:
         pids = " ".join(str(pid) for pid in view.leftovers)
         lines.append(field("leftovers", f"{pids}   X ends them", "warn"))
-    if view.log:
-        lines.append(field("log", view.log))
     return lines
 
 
@@ -207,6 +243,7 @@ class GroupScreen(ReadingScreen):
     """The marked group, kept true while it is looked at."""
 
     wrap = True
+    hang = True
 
     def update_middle(self, state: PanelState) -> None:
         """The text anew; only rows that changed are repainted."""

@@ -27,6 +27,7 @@ class JournalScreen(FilteringScreen):
     own: ClassVar[tuple[str, ...]] = ("filter", "follow", "copy")
     follow = True
     wrap = True
+    hang = True
 
     def __init__(self, keys: Keys, client: Callable[[], RigClient]) -> None:
         super().__init__(keys)

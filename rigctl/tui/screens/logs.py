@@ -26,7 +26,11 @@ def log_line(text: str) -> Line:
     """A line with the role its own words give it."""
     low = text.lower()
     role = next((role for word, role in _ROLES if word in low), "text")
-    return ((text.replace("\t", "    "), role),)
+    text = text.replace("\t", "    ")
+    stamp, end, rest = text.partition("] ")
+    if text.startswith("[") and end and len(stamp) < 40:
+        return ((f"{stamp}] ", "dim"), (rest, role))
+    return ((text, role),)
 
 
 class LogsScreen(FilteringScreen):

@@ -9,8 +9,8 @@ from textual import events
 from textual.containers import Horizontal
 from textual.widget import Widget
 
-from rigctl.core.reading import Reading
-from rigctl.core.snapshot import GroupView
+from rigctl.core.reading import Missing, Reading
+from rigctl.core.snapshot import CardView, GroupView
 from rigctl.tui.actions import BY_ID, Keys
 from rigctl.tui.paint import Line
 from rigctl.tui.screens.base import RigScreen
@@ -21,6 +21,22 @@ from rigctl.tui.widgets.group_panel import GroupPanel, GroupSlice
 
 LEAST_GROUP = 30
 """Cells a group needs to be readable."""
+
+
+def _free(cards: tuple[CardView, ...]) -> Reading:
+    """Bytes of the cards that nobody holds; the first card that cannot tell says why."""
+    total = 0.0
+    for card in cards:
+        for reading, sign in (
+            (card.memory_total, 1),
+            (card.memory_used, -1),
+            (card.memory_reserved, -1),
+        ):
+            if not isinstance(reading, Missing):
+                total += sign * reading
+            elif reading is not card.memory_reserved:
+                return reading
+    return total
 
 
 class OverviewScreen(RigScreen):
@@ -62,7 +78,9 @@ class OverviewScreen(RigScreen):
             hint: Line = ()
             if marked and not BY_ID["reclaim"].unavailable(state):
                 hint = ((self.keys.shown("reclaim"), "accent"), (" reclaim", "text"))
-            panel.slice = GroupSlice(view, indexes, marked, minute, hint)
+            panel.slice = GroupSlice(
+                view, indexes, marked, minute, hint, _free(state.cards_of(view.name))
+            )
         self._share_heights()
 
     def on_resize(self, event: events.Resize) -> None:

@@ -85,10 +85,12 @@ def draw(
 
     plotext: Any = importlib.import_module("plotext")
 
+    span = recorded(lines, seconds)
     plotext.clear_figure()
     plotext.theme("clear")
     plotext.limit_size(False, False)
-    plotext.plotsize(*size)
+    # The four stretches between the ticks of the left axis are equally high.
+    plotext.plotsize(size[0], size[1] - (size[1] - 3) % 4)
     wide = max(8, size[0] - 10)
     marker = "*" if ascii_only else "braille"
     top = 0.0
@@ -108,18 +110,33 @@ def draw(
                 label=label if len(lines) > 1 and not named else None,
             )
             named = True
-    plotext.xlim(end - seconds, end)
+    plotext.xlim(end - span, end)
     top = _round_up(top)
     plotext.ylim(0, top)
-    ticks = [end - seconds * (1 - place / 4) for place in range(5)]
-    plotext.xticks(ticks, [words.clock(at) for at in ticks])
+    ticks = [end - span * (1 - place / 4) for place in range(5)]
+    clock = words.clock if span >= 600 else words.clock_seconds
+    plotext.xticks(ticks, [clock(at) for at in ticks])
     heights = [top * place / 4 for place in range(5)]
-    plotext.yticks(heights, [words.tokens(value) for value in heights])
+    plotext.yticks(heights, [_height(value, top) for value in heights])
     plotext.axes_color("default")
     plotext.ticks_color(colours[-1])
     plotext.xaxes(True, False)
     plotext.yaxes(True, False)
     return str(plotext.build())
+
+
+def recorded(lines: list[Curve], seconds: float) -> float:
+    """Seconds that the axis shows: all, or less where recording began only lately."""
+    first = 1.0
+    for _, values in lines:
+        known = next((at for at, value in enumerate(values) if not math.isnan(value)), None)
+        if known is not None:
+            first = min(first, known / len(values))
+    return max(60.0, seconds * (1 - first)) if lines else seconds
+
+
+def _height(value: float, top: float) -> str:
+    return f"{value:.0f}" if top <= 9999 else words.tokens(value)
 
 
 def _round_up(value: float) -> float:

@@ -17,10 +17,11 @@ class ReadingScreen(RigScreen):
 
     follow = False
     wrap = False
+    hang = False
 
     def __init__(self, keys: Keys) -> None:
         super().__init__(keys)
-        self.pager = Pager("body", follow=self.follow, wrap=self.wrap)
+        self.pager = Pager("body", follow=self.follow, wrap=self.wrap, hang=self.hang)
 
     def middle(self) -> list[Widget]:
         """A title line and the text."""

@@ -127,6 +127,9 @@ def _clock(cell: Cell) -> Line:
 
 
 def _use(cell: Cell) -> Line:
+    """An engine's own card names its group: which cards belong together needs no other mark."""
+    if cell.card.use == "engine":
+        return fit(((cell.card.group, "dim"),), min(8, len(cell.card.group)), cell.glyphs)
     return (use(cell.card),)
 
 

@@ -7,7 +7,7 @@ from textual.reactive import var
 from rigctl.core.snapshot import JournalEntry, Notice, OperationView
 from rigctl.tui import words
 from rigctl.tui.glyphs import Glyphs
-from rigctl.tui.paint import Line, fit, wrapped
+from rigctl.tui.paint import Line, fit, hanging, wrapped
 from rigctl.tui.state import PanelState
 from rigctl.tui.widgets.lines import Lines
 
@@ -25,11 +25,11 @@ def operation_line(operation: OperationView, glyphs: Glyphs) -> Line:
     }.get(operation.state, ("?", "text"))
     what = f"{operation.kind} {operation.group}".strip()
     word = "" if operation.state == "running" else f" {operation.state}"
-    return (
-        (f"{sign} {what}{word}", role),
-        (f"  {words.duration(round(operation.seconds, 1))}", "strong"),
-        (f"   {operation.say}", "text"),
-    )
+    seconds = words.duration(round(operation.seconds, 1))
+    # How it ended mostly names the time; once is enough.
+    time = "" if operation.state != "running" and " s" in operation.say else f"  {seconds}"
+    spans = ((f"{sign} {what}{word}", role), (time, "strong"), ("   ", "text"))
+    return (*(span for span in spans if span[0]), (operation.say, "text"))
 
 
 def notice_lines(
@@ -91,7 +91,9 @@ def feed_lines(state: PanelState, cells: int, height: int, glyphs: Glyphs) -> li
         )
         for asked in state.asked
     ]
-    acts += [operation_line(operation, glyphs) for operation in reversed(running(state))]
+    most = 2 if height >= 8 else 1
+    for operation in reversed(running(state)):
+        acts += hanging(operation_line(operation, glyphs), cells, most)
     notices: list[Line] = []
     if state.lost:
         gone = Notice("lost", "error", state.lost)
@@ -105,7 +107,8 @@ def feed_lines(state: PanelState, cells: int, height: int, glyphs: Glyphs) -> li
     events: list[Line] = []
     if snapshot is not None:
         names = max((len(group.name) for group in snapshot.groups), default=0)
-        events = [event_line(entry, names, glyphs) for entry in reversed(snapshot.journal)]
+        for entry in reversed(snapshot.journal):
+            events += hanging(event_line(entry, names, glyphs), cells, most)
     keep = 1 if height >= 3 and events else 0
     top = (said + acts)[: max(0, height - keep)]
     room = height - len(top) - keep

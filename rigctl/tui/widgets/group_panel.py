@@ -9,6 +9,7 @@ from textual import events
 from textual.message import Message
 from textual.reactive import var
 
+from rigctl.core.reading import OFF, Reading
 from rigctl.core.snapshot import GroupView
 from rigctl.tui.paint import Line, boxed, width
 from rigctl.tui.widgets import group_rows
@@ -26,6 +27,8 @@ class GroupSlice:
     """Wall time, for leases; minutes matter only."""
     hint: Line = ()
     """The key that takes a lent group back."""
+    free: Reading = OFF
+    """Memory of its cards that nobody holds, in bytes."""
 
 
 class GroupPanel(Lines):
@@ -68,6 +71,7 @@ class GroupPanel(Lines):
             size.height - 2,
             glyphs,
             piece.hint,
+            piece.free,
         )
         state = group_rows.state_line(view, piece.now, glyphs)
         title = group_rows.title(view, piece.marked, glyphs, size.width - 9 - width(state))

@@ -7,9 +7,7 @@ from rigctl.core.snapshot import GroupView, Phase
 from rigctl.tui import words
 from rigctl.tui.glyphs import Glyphs
 from rigctl.tui.paint import Line, bar, joined, stacked, wrapped
-
-Ranked = tuple[int, Line]
-"""A row and its rank: where height is short, the highest ranks go first."""
+from rigctl.tui.widgets.flow_rows import Ranked, flow_rows
 
 LABEL = 7
 NONE = OFF
@@ -84,10 +82,14 @@ def rows(
     height: int,
     glyphs: Glyphs,
     hint: Line = (),
+    free: Reading = OFF,
 ) -> list[Line]:
-    """What the panel says inside the frame, at most `height` rows; the hint names a key."""
+    """What the panel says inside the frame, at most `height` rows.
+
+    The hint names a key; `free` is the memory of its cards that nobody holds, in bytes.
+    """
     if view.lease is not None and view.state in {"off", "failed"}:
-        ranked = [*_lent(view, indexes, now, cells, glyphs), (6, hint)]
+        ranked = [*_lent(view, indexes, now, cells, glyphs, free), (6, hint)]
     elif view.state == "starting":
         ranked = _starting(view, cells, glyphs)
     elif view.state in {"ready", "draining", "stopping"}:
@@ -146,7 +148,7 @@ def state_pool_row(view: GroupView, cells: int, glyphs: Glyphs) -> Line:
     if isinstance(usage, Missing):
         return ()
     meter = stacked(((usage, "used"),), _pool_room(view, cells)[0], glyphs)
-    return (label("state"), *meter, (f" {words.share(usage):>6}", "text"), _over(usage, glyphs))
+    return (label("mamba"), *meter, (f" {words.share(usage):>6}", "text"), _over(usage, glyphs))
 
 
 def slots_row(view: GroupView, cells: int, glyphs: Glyphs) -> Line:
@@ -170,71 +172,40 @@ def slots_row(view: GroupView, cells: int, glyphs: Glyphs) -> Line:
 
 
 def rates_row(view: GroupView, cells: int) -> Line:
-    """Decode, prefill, accept length and cache hits: what fits, in that order."""
+    """Decode, prefill, accept length and cache hits, each in its place: what fits, in that order.
+
+    Without any figure the row says why.
+    """
     rates, flow = view.rates, view.flow
+    if isinstance(rates.decode, Missing) and isinstance(rates.prefill, Missing):
+        return (label("decode"), (f"{words.ABSENT}  {words.why(rates.decode)}", "dim"))
     stalled = flow.state in {"stalled", "hung"}
-    decode: Line = (
-        (words.number(rates.decode), "bad" if stalled else "strong"),
-        (" tok/s", "dim"),
-    )
-    prefill: Line = ()
-    if known(rates.prefill, 0) > 0 or isinstance(rates.prefill, Missing):
-        prefill = (("prefill ", "dim"), (words.number(rates.prefill), "text"))
-    accept: Line = (("accept ", "dim"), (words.number(rates.accept_length, 1), "text"))
-    hits: Line = (("cache ", "dim"), (words.share(rates.hit), "text"))
-    parts = [decode, prefill, accept, hits]
-    return (label("decode"), *joined(parts, limit=cells - LABEL))
+    role = "bad" if stalled else "strong"
+    parts: list[Line] = [
+        _placed("", words.number(rates.decode), " tok/s", 10, role),
+        _placed("prefill ", words.number(rates.prefill), "", 12),
+        _placed("accept ", words.number(rates.accept_length, 1), "", 10),
+        _placed("cache ", words.share(rates.hit), "", 0),
+    ]
+    return (label("decode"), *joined(parts, gap="  ", limit=cells - LABEL))
 
 
-def flow_rows(view: GroupView, cells: int, glyphs: Glyphs) -> list[Ranked]:
-    """Stall, slowed, hung, broken, or the prompt being read: with since, left and ETA."""
-    flow = view.flow
-    names = {
-        "stalled": ("PREFILL STALL", "warn"),
-        "slowed": ("SLOWED by prefill", "warn"),
-        "hung": ("HUNG", "bad"),
-        "broken": ("BROKEN", "bad"),
-        "prefilling": ("prefilling", "accent"),
-    }
-    if flow.state not in names:
-        return []
-    name, role = names[flow.state]
-    glyph = {"prefilling": glyphs.now}.get(flow.state, glyphs.warning)
-    if cells < 34:
-        name = name.replace("PREFILL ", "").replace(" by prefill", "")
-    head: Line = (
-        (f"{glyph} ", role),
-        (name, role),
-        (f" {words.duration(round(flow.since))}", "strong"),
-    )
-    waiting = flow.waiting
-    waits = known(waiting, 0)
-    wait = f"{words.plural(waits, 'answer')} wait{'s' if round(waits) == 1 else ''}"
-    say = flow.say or (wait if waits > 0 else "")
-    gap = "   " if sum(len(text) for text, _ in head) + 3 + len(say) <= cells else "  "
-    out: list[Ranked] = [(0, (*head, (gap, "text"), (say, "text")))]
-    left, total = flow.tokens_left, flow.tokens_total
-    if isinstance(left, Missing) or left <= 0:
-        return out
-    figure: Line = ((f"{words.tokens(left)} left", "text"),)
-    share: Reading = NONE
-    if not isinstance(total, Missing) and total > 0:
-        share = max(0.0, 1 - left / total)
-        figure = ((words.tokens(left), "text"), (f" of {words.tokens(total)} left", "dim"))
-    if not isinstance(flow.eta, Missing):
-        figure = (*figure, (f", ~{words.whole_seconds(flow.eta)}", "text"))
-    room = max(3, min(22, cells - 4 - sum(len(text) for text, _ in figure)))
-    out.append((1, (("  ", "text"), *bar(share, room, glyphs, role), ("  ", "text"), *figure)))
-    return out
+def _placed(before: str, figure: str, after: str, cells: int, role: str = "text") -> Line:
+    """A figure between dim words, as wide as it may become: its neighbours do not move."""
+    pad = " " * max(0, cells - len(before) - len(figure) - len(after))
+    spans = ((before, "dim"), (figure, role), (after + pad, "dim"))
+    return tuple(span for span in spans if span[0])
 
 
 def power_row(view: GroupView, cells: int) -> Line:
     """Watts of the group, what one full session takes, and the sleep switch."""
     sleep = view.sleep.say or ("on" if view.sleep.wanted else "off")
-    figure: Line = ((words.watts(view.power.watts), "text"),)
-    if view.power.limit.counted and view.power.watts.complete:
-        figure = (*figure, (f" of {view.power.limit.value:.0f}", "dim"))
-    parts: list[Line] = [figure, (("sleep ", "dim"), (sleep, "text"))]
+    limit = view.power.limit
+    of = f" of {limit.value:.0f}" if limit.counted and view.power.watts.complete else ""
+    parts: list[Line] = [
+        _placed("", words.watts(view.power.watts), of, 14),
+        _placed("sleep ", sleep, "", 9),
+    ]
     if not isinstance(view.window_share, Missing):
         role = "warn" if view.window_share > 1 else "text"
         parts.append((("full window ", "dim"), (words.share(view.window_share), role)))
@@ -245,12 +216,13 @@ def _running(view: GroupView, cells: int, glyphs: Glyphs) -> list[Ranked]:
     out: list[Ranked] = []
     if view.state in {"draining", "stopping"}:
         out += _leaving(view, cells, glyphs)
-    out.append((2, pool_row(view, cells, glyphs)))
-    state_pool = state_pool_row(view, cells, glyphs)
-    if state_pool:
-        out.append((7, state_pool))
-    out.append((3, slots_row(view, cells, glyphs)))
-    out.append((4, rates_row(view, cells)))
+    if view.state != "stopping":
+        out.append((2, pool_row(view, cells, glyphs)))
+        state_pool = state_pool_row(view, cells, glyphs)
+        if state_pool:
+            out.append((7, state_pool))
+        out.append((3, slots_row(view, cells, glyphs)))
+        out.append((4, rates_row(view, cells)))
     flow = flow_rows(view, cells, glyphs)
     power: Ranked = (5, power_row(view, cells))
     out.append(power)
@@ -267,7 +239,9 @@ def _running(view: GroupView, cells: int, glyphs: Glyphs) -> list[Ranked]:
 def _leaving(view: GroupView, cells: int, glyphs: Glyphs) -> list[Ranked]:
     left = view.countdown
     running = view.in_flight if not isinstance(view.in_flight, Missing) else view.slots.running
-    what = f"{words.plural(known(running, 0), 'answer')} left" if view.state == "draining" else ""
+    left_over = known(running, 0)
+    what = f"{words.plural(left_over, 'answer')} left" if left_over >= 0.5 else "no answer runs"
+    what = what if view.state == "draining" else ""
     limit = "" if isinstance(left, Missing) else f"at most {words.whole_seconds(left)} more"
     text = ", ".join(part for part in (what, limit) if part) or view.say
     # The frame has the word already; where it is narrow the figures need the room.
@@ -317,7 +291,12 @@ def phase_row(phase: Phase, glyphs: Glyphs) -> Line:
 
 
 def _lent(
-    view: GroupView, indexes: list[int], now: float, cells: int, glyphs: Glyphs
+    view: GroupView,
+    indexes: list[int],
+    now: float,
+    cells: int,
+    glyphs: Glyphs,
+    free: Reading,
 ) -> list[Ranked]:
     lease = view.lease
     assert lease is not None
@@ -337,12 +316,12 @@ def _lent(
             left = ((f"{words.duration(round(max(0.0, -over)))} left", "dim"),)
     since: Line = ((words.day_clock(lease.since, now), "text"),)
     held = lease.held_bytes
-    memory = words.at_least(held, f"{words.gib(held.value)} GiB")
-    cards: Line = (
-        (words.ranges(indexes, glyphs), "text"),
-        ("   held ", "dim"),
-        (memory, "text"),
-    )
+    cards: Line = ((words.ranges(indexes, glyphs), "text"),)
+    if held.complete and held.counted and held.value < 2**29 and not isinstance(free, Missing):
+        cards = (*cards, ("   free ", "dim"), (words.gib(free), "strong"), (" GiB", "dim"))
+    else:
+        memory = words.at_least(held, f"{words.gib(held.value)} GiB")
+        cards = (*cards, ("   held ", "dim"), (memory, "text"))
     room = cells - LABEL
     out: list[Ranked] = [
         (0, (label("to"), *joined([who, process], limit=room))),

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from rich.cells import cell_len, set_cell_size
 
-from rigctl.tui.paint import Line, fit, width
+from rigctl.tui.paint import Line, fit, hanging, width
 from rigctl.tui.widgets.lines import Lines
 
 KEPT = 10_000
@@ -50,8 +50,12 @@ class Pager(Lines):
 
     ALLOW_SELECT: ClassVar[bool] = False
 
-    def __init__(self, name: str, *, follow: bool = False, wrap: bool = False) -> None:
+    def __init__(
+        self, name: str, *, follow: bool = False, wrap: bool = False, hang: bool = False
+    ) -> None:
         super().__init__(name)
+        self.hang = hang
+        """Long lines are wrapped at blanks, under the begin of their last span."""
         self._source: deque[Line] = deque(maxlen=KEPT)
         self._rows: list[Line] = []
         self.follow = follow
@@ -142,7 +146,10 @@ class Pager(Lines):
     def _layout(self, line: Line) -> list[Line]:
         if self.needle and self.needle.lower() not in plain(line).lower():
             return []
-        return fold(line, self.size.width) if self.wrap else [line]
+        if not self.wrap:
+            return [line]
+        rows = hanging(line, self.size.width) if self.hang else [line]
+        return [piece for row in rows for piece in fold(row, self.size.width)]
 
     def _rebuild(self) -> None:
         self._rows = [row for line in self._source for row in self._layout(line)]

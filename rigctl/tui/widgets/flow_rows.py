@@ -1,0 +1,68 @@
+"""What stands in an engine's way, or the prompt it reads: since when, how much left, who waits."""
+
+from __future__ import annotations
+
+from rigctl.core.reading import OFF, Missing, Reading, known
+from rigctl.core.snapshot import GroupView
+from rigctl.tui import words
+from rigctl.tui.glyphs import Glyphs
+from rigctl.tui.paint import Line, bar
+
+Ranked = tuple[int, Line]
+"""A row and its rank: where height is short, the highest ranks go first."""
+
+
+def flow_rows(view: GroupView, cells: int, glyphs: Glyphs) -> list[Ranked]:
+    """Stall, slowed, hung, broken, or the prompt being read: with since, left and ETA."""
+    flow = view.flow
+    names = {
+        "stalled": ("PREFILL STALL", "warn"),
+        "slowed": ("SLOWED by prefill", "warn"),
+        "hung": ("HUNG", "bad"),
+        "broken": ("BROKEN", "bad"),
+        "prefilling": ("prefilling", "accent"),
+    }
+    if flow.state not in names:
+        return []
+    name, role = names[flow.state]
+    glyph = {"prefilling": glyphs.now}.get(flow.state, glyphs.warning)
+    since = f" {words.duration(round(flow.since))}"
+    waits = known(flow.waiting, 0)
+    wait = f"{words.plural(waits, 'answer')} wait{'s' if round(waits) == 1 else ''}"
+    short = wait if waits > 0 else ""
+    least = f"{waits:.0f} wait" if waits > 0 else ""
+    # Who waits is worth more than the whole sentence, and that more than the whole name.
+    brief = name.replace("PREFILL ", "").replace(" by prefill", "")
+    name, say = next(
+        (
+            (noun, text)
+            for noun, text in (
+                (name, flow.say or short),
+                (name, short),
+                (brief, short),
+                (brief, least),
+            )
+            if len(glyph) + 1 + len(noun) + len(since) + 2 + len(text) <= cells
+            and (text or not flow.say)
+        ),
+        (brief, least or flow.say),
+    )
+    head: Line = ((f"{glyph} ", role), (name, role), (since, "strong"))
+    gap = "   " if sum(len(text) for text, _ in head) + 3 + len(say) <= cells else "  "
+    out: list[Ranked] = [(0, (*head, (gap, "text"), (say, "text")))]
+    left, total = flow.tokens_left, flow.tokens_total
+    if isinstance(left, Missing) or left <= 0:
+        return out
+    figure: Line = ((f"{words.tokens(left)} left", "text"),)
+    share: Reading = OFF
+    if not isinstance(total, Missing) and total > 0:
+        share = max(0.0, 1 - left / total)
+        figure = ((words.tokens(left), "text"), (f" of {words.tokens(total)} left", "dim"))
+    if not isinstance(flow.eta, Missing):
+        eta = (f", ~{words.whole_seconds(flow.eta)}", "text")
+        if sum(len(text) for text, _ in (*figure, eta)) > cells - 7:
+            figure = ((f"{words.tokens(left)} left", "text"),)
+        figure = (*figure, eta)
+    room = max(3, min(22, cells - 4 - sum(len(text) for text, _ in figure)))
+    out.append((1, (("  ", "text"), *bar(share, room, glyphs, role), ("  ", "text"), *figure)))
+    return out
