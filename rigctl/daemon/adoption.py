@@ -51,6 +51,8 @@ def adopt_group(
     if not saved:
         return rebuild(group, launcher, logs, state, now)
     group = recall_group(group, saved, now, wall)
+    if group.token and not group.token.startswith(f"{state.spec.tag}."):
+        return _anothers(group, now)
     process = identity(saved.get("process"))
     token = group.token
     if process is None and saved.get("stage") == "spawning":
@@ -64,6 +66,12 @@ def adopt_group(
         logs.resume(group.spec.name)
         return _taken_up(group, process, _living(group, process, saved, now, wall), state, now)
     return _gone(group, process, saved, launcher, logs, now)
+
+
+def _anothers(group: GroupState, now: Mono) -> GroupState:
+    """The folder was copied or moved: what the other home started is that one's to end."""
+    why = "this folder was copied from another home, whose daemon keeps the engine"
+    return replace(group, engine=Engine(Off(now, why)), wanted=False, lease=None, token="")
 
 
 def _living(

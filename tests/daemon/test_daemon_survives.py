@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -112,6 +114,40 @@ def test_a_spawn_whose_record_was_lost_is_found_by_its_token(rig: Rig) -> None:
     rig.begin_daemon()
     group = rig.until("standard", "ready")
     assert group["pid"] == pid
+
+
+@pytest.mark.case("C02")
+def test_a_copied_home_does_not_take_over_the_first_ones_engine(rig: Rig) -> None:
+    """`cp -r` of a home with a running engine: the copy's daemon leaves it alone."""
+    rig.begin()
+    pid = rig.start("standard")
+    with tempfile.TemporaryDirectory(prefix="rig-", dir="/tmp") as folder:
+        copied = Path(folder) / "copy"
+        sockets = shutil.ignore_patterns("*.sock")
+        shutil.copytree(rig.home, copied, ignore=sockets)
+        command = [*rig.demo.daemon_command()]
+        command[command.index("--home") + 1] = str(copied)
+        second = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            rig.wait(lambda: _run(copied, "status", "--json"), "the copy's daemon to answer")
+            said = _run(copied, "status")
+            assert "copied from another home" in said or "outside rigctl" in said
+            _run(copied, "stop", "standard", "--yes")
+            assert alive(pid)
+        finally:
+            second.terminate()
+            second.wait()
+    assert rig.group("standard")["pid"] == pid
+
+
+def _run(home: Path, *words: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "rigctl", "--home", str(home), *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout if done.returncode == 0 else ""
 
 
 def test_a_second_daemon_on_the_same_home_refuses(rig: Rig) -> None:
