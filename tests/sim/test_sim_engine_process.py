@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -21,6 +22,7 @@ from rigctl.adapters.http1 import HttpClient
 from rigctl.parse.metrics import parse
 from rigctl.sim.agents import Rig, play
 from rigctl.sim.scenes import SCENES
+from rigctl.sim.sglang.children import CHILD
 
 CHAT = "/v1/chat/completions"
 
@@ -244,3 +246,19 @@ async def test_the_wall(start: Callable[..., Engine]) -> None:
     with contextlib.suppress(asyncio.CancelledError):
         await scene
     assert stalled
+
+
+def test_a_child_born_after_the_world_ended_does_not_stay(tmp_path: Path) -> None:
+    """Its lifeline cannot be tied any more, so it ends at once instead of waiting to be orphaned."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        child = subprocess.run(
+            [
+                *(sys.executable, "-S", "-E", str(CHILD), "sglang::scheduler"),
+                *(str(theirs.fileno()), "0", str(tmp_path / "gone.sock"), "600", "plain"),
+            ],
+            pass_fds=[theirs.fileno()],
+            timeout=20,
+            check=False,
+        )
+    assert child.returncode == 0

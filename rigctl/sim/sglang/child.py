@@ -66,6 +66,8 @@ def main() -> None:
     title, fd, spin, world, orphan, kind = sys.argv[1:7]
     talk = socket.socket(fileno=int(fd))
     line = lifeline(world)
+    if world and line is None:
+        os._exit(0)  # the world ended while this process began: nobody would end it later
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     share = float(spin)
     stays = kind == "leftover"
