@@ -113,3 +113,11 @@ def test_the_case_table_fails_on_a_case_without_test_or_reason(tmp_path: Path) -
     assert "NO TEST AND NO REASON" in output
     assert f"1 of {len(register()[0])} listed cases held by tests" in output
     assert run_pytest(tmp_path, ONE_CASE)[0] == pytest.ExitCode.OK
+
+
+def test_a_need_that_nobody_requires_may_be_missing(tmp_path: Path) -> None:
+    """`RIGCTL_REQUIRE=tmux,cc`: a test of the real engine may skip, any other skip fails."""
+    assert run_pytest(tmp_path, NEEDS_SGLANG, RIGCTL_REQUIRE="tmux,cc")[0] == pytest.ExitCode.OK
+    by_fixture = "def test_it(real_sglang):\n    pass\n"
+    assert run_pytest(tmp_path, by_fixture, RIGCTL_REQUIRE="tmux,cc")[0] == pytest.ExitCode.OK
+    assert run_pytest(tmp_path, SKIPS, RIGCTL_REQUIRE="tmux,cc")[0] == pytest.ExitCode.TESTS_FAILED

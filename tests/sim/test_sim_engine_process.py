@@ -249,7 +249,7 @@ async def test_the_wall(start: Callable[..., Engine]) -> None:
 
 
 def test_a_child_born_after_the_world_ended_does_not_stay(tmp_path: Path) -> None:
-    """Its lifeline cannot be tied any more, so it ends at once instead of waiting to be orphaned."""
+    """Its lifeline cannot be tied any more, so it ends at once instead of waiting."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         child = subprocess.run(

@@ -1,7 +1,8 @@
 """Skips a test whose machine lacks what it needs; with RIGCTL_REQUIRE any skip is a failure.
 
 `RIGCTL_REQUIRE=tmux,cc,sglang` says what this machine is meant to have. A run that says so has
-no excuse to skip anything, so every skip, whoever asked for it, is reported as a failure.
+no excuse to skip anything, so every skip, whoever asked for it, is reported as a failure. Where
+only some needs are named, a test marked with one of the others may still skip for that.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from pathlib import Path
 import pytest
 
 NEEDS = ("tmux", "cc", "sglang")
+
+REAL_FIXTURES = {"real_sglang", "real_servers", "real_parser", "real_run"}
+"""Fixtures that start or read a real SGLang."""
 
 
 def required() -> tuple[str, ...]:
@@ -69,11 +73,32 @@ def _fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Turn a skipped test into a failed one."""
     report = yield
-    _fail_if_skipped(report)
+    if not _excused(item):
+        _fail_if_skipped(report)
     return report
+
+
+def _excused(item: pytest.Item) -> bool:
+    """Whether the test is marked with a need that is missing and that nobody requires."""
+    return any(
+        item.get_closest_marker(need) is not None and missing(need)
+        for need in NEEDS
+        if need not in required()
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test that asks for the real SGLang by a fixture bears its marker too."""
+    for item in items:
+        names = set(getattr(item, "fixturenames", ()))
+        params = getattr(getattr(item, "callspec", None), "params", {})
+        if names & REAL_FIXTURES or "real" in params.values():
+            item.add_marker("sglang")
 
 
 @pytest.hookimpl(wrapper=True)
