@@ -84,9 +84,7 @@ def detail(state: PanelState, view: GroupView, cells: int, glyphs: Glyphs) -> li
     state_part += _lease(view, now, glyphs)
     start: list[Line] = [heading("Start phases")] if view.phases else []
     start += [(("  ", "text"), *group_rows.phase_row(phase, glyphs)) for phase in view.phases]
-    start.append(
-        reading("a start takes", view.start_estimate, words.whole_seconds(view.start_estimate))
-    )
+    start.append(_estimate(view.start_estimate))
     left = [state_part, start, _work(view, left_column(cells), glyphs)]
     lines = side_by_side(left, [_pools(view), _process(view), _power(view)], cells, glyphs)
     lines += [(), *_command(view)]
@@ -104,6 +102,13 @@ def detail(state: PanelState, view: GroupView, cells: int, glyphs: Glyphs) -> li
             )
             lines.append(((f"      {figures}", "dim"),))
     return lines
+
+
+def _estimate(seconds: Reading) -> Line:
+    """Under the phases' own figures."""
+    if isinstance(seconds, Missing):
+        return reading("a start takes", seconds, "")
+    return (("  a start takes", "dim"), (f"{words.whole_seconds(seconds):>6}", "text"))
 
 
 def _lease(view: GroupView, now: float, glyphs: Glyphs) -> list[Line]:
