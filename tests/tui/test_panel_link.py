@@ -132,3 +132,31 @@ async def test_the_socket_client_without_a_daemon_says_what_to_do(tmp_path: Path
             await pilot.pause(0.05)
         text = " ".join(said(panel).split())
         assert "no history: no daemon runs" in text
+
+
+async def test_a_daemon_that_died_is_started_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a moment for a service manager the panel starts one itself, once, and says so."""
+    monkeypatch.setattr(link, "REVIVE_SECONDS", (0.2, 60.0))
+    rig = SampleRig(samples.busy())
+    calls: list[int] = []
+
+    def revive() -> str:
+        calls.append(1)
+        return "the daemon had died: started"
+
+    panel = Panel(rig.client, revive=revive)
+    async with panel.run_test(size=(100, 30)) as pilot:
+        for _ in range(100):
+            await pilot.pause(0.02)
+            if panel.state.snapshot is not None:
+                break
+        assert not calls
+        rig.lose()
+        for _ in range(150):
+            await pilot.pause(0.02)
+            if panel.state.said is not None:
+                break
+        assert panel.state.said is not None
+        assert panel.state.said.text == "the daemon had died: started"
+        await pilot.pause(0.3)
+        assert len(calls) == 1

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rigctl.core.reading import NOT_YET, Missing
 from rigctl.tui.glyphs import ASCII, UNICODE
-from rigctl.tui.paint import bar, boxed, fit, spark, spread, stacked, width, wrapped
+from rigctl.tui.paint import bar, boxed, fit, hanging, spark, spread, stacked, width, wrapped
 from rigctl.tui.widgets.pager import fold, plain
 
 SHARES = st.one_of(st.floats(0, 3, allow_nan=False), st.just(NOT_YET))
@@ -97,3 +97,14 @@ def test_wrapping_keeps_to_its_width(text: str, cells: int) -> None:
 def test_a_missing_reading_is_a_hole_in_the_sparkline() -> None:
     """Absent is not zero: the sign is a blank."""
     assert spark([0.0, NOT_YET, 350.0], 350.0, UNICODE) == "▁ █"
+
+
+def test_long_text_hangs_under_its_own_begin() -> None:
+    """Events and fields wrap under their text, within the width, and lose no word."""
+    line = (("00:54:12  ", "dim"), ("standard  ", "text"), ("one two three four five six", "dim"))
+    rows = hanging(line, 36)
+    assert [width(row) <= 36 for row in rows] == [True] * len(rows)
+    assert len(rows) == 2
+    assert rows[1][0][0] == " " * 20
+    assert " ".join(row[-1][0] for row in rows) == "one two three four five six"
+    assert hanging(line, 36, most=1) == [line]
