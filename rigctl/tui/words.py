@@ -32,6 +32,13 @@ def duration(seconds: float) -> str:
     return f"{days}d {hours:02d}h"
 
 
+def age(seconds: float) -> str:
+    """How long something has lasted: seconds in the first minute, then `3 min`, `3d 04h`."""
+    if seconds < 60:
+        return duration(round(seconds))
+    return duration(max(300.0, seconds)) if seconds >= 300 else f"{seconds // 60:.0f} min"
+
+
 def whole_seconds(reading: Reading) -> str:
     """`74 s`, rounded; durations over five minutes in minutes."""
     return ABSENT if isinstance(reading, Missing) else duration(round(reading))

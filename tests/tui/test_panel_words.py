@@ -78,3 +78,10 @@ def test_no_duration_is_wider_than_its_column(seconds: float) -> None:
 def test_no_token_count_is_wider_than_its_column(count: float) -> None:
     """Seven cells hold any pool."""
     assert len(words.tokens(count)) <= 7
+
+
+def test_an_age_stands_still_for_a_minute() -> None:
+    """An uptime is told in minutes after the first one: a calm screen does not count seconds."""
+    assert [words.age(each) for each in (4.2, 59.0, 60.0, 119.0, 240.0, 299.0, 301.0)] == [
+        *("4 s", "59 s", "1 min", "1 min", "4 min", "4 min", "5 min"),
+    ]

@@ -59,7 +59,10 @@ def state_line(view: GroupView, now: float, glyphs: Glyphs) -> Line:
         seconds = known(view.up_seconds, view.seconds)
     if view.lease is not None and word in {"lent", "OVERDUE"}:
         seconds = max(0.0, now - view.lease.since)
-    return ((f"{glyph} ", role), (word, role), (f" {words.duration(round(seconds))}", "dim"))
+    # What lasts is told in minutes, so that the screen of a calm rig stands still.
+    lasts = view.state in ("ready", "off", "failed")
+    age = words.age(seconds) if lasts else words.duration(round(seconds))
+    return ((f"{glyph} ", role), (word, role), (f" {age}", "dim"))
 
 
 def edge(view: GroupView, marked: bool) -> str:
