@@ -32,7 +32,7 @@ def picture(pane: DemoPane, name: str, size: tuple[int, int]) -> None:
     file = str(FOLDER / f"{name}.png")
     subprocess.run(["rsvg-convert", "-o", file], input=svg.encode(), check=True)
     if shutil.which("pngquant"):
-        subprocess.run(["pngquant", "--force", "--output", file, "80", file], check=True)
+        subprocess.run(["pngquant", "--force", "--output", file, "200", file], check=True)
 
 
 def screen(pane: DemoPane, key: str, wanted: str, name: str) -> None:
