@@ -13,6 +13,7 @@ from rigctl.adapters.folders import own_folder
 from rigctl.config.paths import find_home
 from rigctl.config.schema import ConfigError
 from rigctl.daemon.lock import AlreadyRunningError, take_lock
+from rigctl.daemon.simulated import settle
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,16 +47,18 @@ async def _run(args: argparse.Namespace) -> None:
     # Imported late: the line above has to fail fast and cheap when a daemon runs already.
     from rigctl.daemon.shell import Shell
 
-    shell = Shell(find_home(args.home), args.simulated)
+    home = find_home(args.home)
+    simulated = settle(home, args.simulated, args.lifeline)
+    shell = Shell(home, None if simulated is None else simulated.cardfile)
     await shell.begin()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, shell.end)
     loop.add_signal_handler(signal.SIGHUP, lambda: None)  # an SSH login that ends is no order
-    if args.lifeline:
+    if simulated is not None and simulated.lifeline:
         from rigctl.sim.lifeline import gone
 
-        watcher = loop.create_task(gone(args.lifeline))
+        watcher = loop.create_task(gone(simulated.lifeline))
         watcher.add_done_callback(lambda _: shell.end())
     try:
         await shell.run()

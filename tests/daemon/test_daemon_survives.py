@@ -216,3 +216,23 @@ def test_a_drain_goes_on_after_the_daemons_death(rig: Rig) -> None:
     assert answer.complete, answer.error
     rig.until("standard", "off")
     assert not alive(pid)
+
+
+def test_an_act_on_a_demos_home_starts_a_daemon_of_that_demo(rig: Rig) -> None:
+    """Its daemon died: the one that the next act starts sees the cards, and ends with the demo."""
+    rig.begin()
+    pid = rig.start("standard")
+    rig.kill_daemon()
+    done = rig.run("stop", "standard", "--yes", "--wait")
+    assert done.returncode == 0, done.stderr
+    shown = rig.snapshot()
+    assert shown is not None
+    assert shown["simulated"]
+    assert len(shown["cards"]) == 8
+    assert not alive(pid)
+    number = int(rig.paths.places.lock.read_text())
+    rig.demo.stop()
+    rig.wait(lambda: not alive(number), "the daemon to end with its demo")
+    ended = rig.run("start", "standard")
+    assert ended.returncode == 3
+    assert "rigctl demo" in ended.stderr

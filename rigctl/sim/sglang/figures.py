@@ -127,7 +127,8 @@ class Figures:
             stage = "prefill_forward" if part.last else "chunked_prefill"
             board.observe("per_stage_req_latency_seconds", seconds, stage=stage)
         self.uncached_tokens += batch.tokens
-        self.busy_microseconds += int(seconds * 1e6)
+        # rigctl sets this against its own clock, so it is told in real time at any speed.
+        self.busy_microseconds += int(self._settings.real(seconds) * 1e6)
         self.gauges()
         self.publish()
 
