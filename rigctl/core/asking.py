@@ -14,6 +14,7 @@ from rigctl.core.orders import LookNow, Order
 from rigctl.core.reading import Missing
 from rigctl.core.run_engine import feed_engine
 from rigctl.core.state import GroupState, RigState, with_group
+from rigctl.core.watch_state import Doing
 
 Outcome = tuple[RigState, tuple[Order, ...], Answer]
 
@@ -23,6 +24,9 @@ def ask_stop(
 ) -> tuple[RigState, tuple[Order, ...]]:
     """Begin the end of an engine; a sample that just saw it idle counts as the first of two."""
     name = group.spec.name
+    if group.watch is not None and group.watch.doing in (Doing.HUNG, Doing.BROKEN):
+        # Answers that cannot end are not waited for.
+        drain, why = 0.0, f"{why}; it is {group.watch.doing.value}, so no answer was waited for"
     state, orders = feed_engine(
         with_group(state, group), group, StopAsked(why, drain, restart), now
     )
@@ -47,9 +51,11 @@ def held_cards(state: RigState, group: GroupState) -> str:
         return "NVML has not answered yet; its cards are not known to be free"
     if sweep.error or not sweep.answered:
         return f"NVML cannot say whether its cards are free: {sweep.error or 'not answering'}"
+    # A scheduler that has just died is still listed with its memory: it is no stranger's.
+    ours = group.mine if group.process is not None else ()
     busy = [
         each.say
-        for each in uses(group.spec.cards, sweep, group.pids, state.baselines)
+        for each in uses(group.spec.cards, sweep, ours, state.baselines)
         if each.kind not in ("free", "ours")
     ]
     return "; ".join(busy)

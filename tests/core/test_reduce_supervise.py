@@ -329,3 +329,15 @@ def test_a_group_without_cards_needs_no_nvml() -> None:
     rig.members("cpu", process, ())
     rig.sweep(answered=False)
     assert isinstance(rig.engine("cpu"), Off)
+
+
+def test_a_broken_engine_is_not_waited_for() -> None:
+    """Its answers cannot end: a restart does not sit out the drain limit."""
+    rig = Rig()
+    process = rig.start("long")
+    rig.sample("long", active=3.0)
+    titles = "python sglang::scheduler_TP0 sglang::scheduler_TP1 sglang::scheduler_TP3"
+    rig.members("long", process, tuple(range(process.pid, process.pid + 4)), titles)
+    rig.accepted(RestartGroup(LONG))
+    assert isinstance(rig.engine("long"), Stopping)
+    assert "no answer was waited for" in rig.said()
