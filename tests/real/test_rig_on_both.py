@@ -1,4 +1,4 @@
-"""Two SGLang servers, simulated and real, under rigctl: its numbers, its hands, and what a client notices."""
+"""Two SGLang servers, simulated and real: rigctl's numbers, its hands, what a client notices."""
 
 from __future__ import annotations
 
