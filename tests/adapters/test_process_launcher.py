@@ -371,6 +371,7 @@ async def test_an_engine_gets_a_session_a_file_and_its_variables(
     assert fresh.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.extras
 def test_watching_works_on_uvloop_too(tmp_path: Path) -> None:
     """The daemon may run on uvloop: exits of children arrive there as well."""
     uvloop = pytest.importorskip("uvloop")

@@ -93,6 +93,7 @@ def test_bytes_are_counted_at_the_tmux_client(tmp_path: Path) -> None:
 
 
 @pytest.mark.cc
+@pytest.mark.extras
 def test_nvitop_shows_the_rigs_cards(tmp_path: Path) -> None:
     """nvitop, over the stub library, shows the cards that the snapshot has: one truth for both."""
     pytest.importorskip("nvitop", reason="nvitop is not installed: pip install 'rigctl[bench]'")
@@ -120,6 +121,7 @@ def test_nvitop_shows_the_rigs_cards(tmp_path: Path) -> None:
     assert "22.00GiB / 24.00GiB" in shown
 
 
+@pytest.mark.extras
 def test_supervisor_answers_and_leaves(tmp_path: Path) -> None:
     """The supervisord to compare with runs two programs and is gone afterwards."""
     pytest.importorskip("supervisor", reason="pip install 'rigctl[bench]'")

@@ -280,6 +280,7 @@ async def test_a_second_server_on_the_same_socket_is_refused(
     assert (await SocketClient(tmp_path / "s").hello())["epoch"] == "5f2a"
 
 
+@pytest.mark.extras
 def test_the_server_runs_on_uvloop_too(tmp_path: Path) -> None:
     """Rights and answers are the same on the faster loop."""
     uvloop = pytest.importorskip("uvloop")

@@ -7,6 +7,7 @@ only some needs are named, a test marked with one of the others may still skip f
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 from collections.abc import Generator
@@ -14,7 +15,10 @@ from pathlib import Path
 
 import pytest
 
-NEEDS = ("tmux", "cc", "sglang")
+NEEDS = ("tmux", "cc", "sglang", "extras")
+
+EXTRAS = ("uvloop", "nvitop", "supervisor")
+"""Packages of the optional extras `fast` and `bench`."""
 
 REAL_FIXTURES = {"real_sglang", "real_servers", "real_parser", "real_run"}
 """Fixtures that start or read a real SGLang."""
@@ -33,6 +37,9 @@ def missing(need: str) -> str:
     """Why this machine cannot run a test that needs it, with the cure; empty when it can."""
     if need == "tmux":
         return "" if shutil.which("tmux") else "tmux is not installed (apt install tmux)"
+    if need == "extras":
+        absent = [name for name in EXTRAS if importlib.util.find_spec(name) is None]
+        return f"no {', '.join(absent)}: pip install 'rigctl[dev]'" if absent else ""
     if need == "cc":
         return "" if shutil.which("cc") else "no C compiler (apt install gcc)"
     folder = os.environ.get("RIGCTL_REAL_SGLANG", "")
