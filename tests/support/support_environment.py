@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 
@@ -44,6 +45,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
     The folder lies directly under the temporary folder, because socket paths end at 108 bytes.
     """
+    # A shell's background job ignores ctrl+c, and so would every process that a test starts.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in PROXIES:
         os.environ.pop(name, None)
         os.environ.pop(name.upper(), None)
