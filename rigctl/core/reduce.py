@@ -37,7 +37,7 @@ from rigctl.core.facts import (
 from rigctl.core.ids import Mono, Wall
 from rigctl.core.on_cards import on_sweep, releases
 from rigctl.core.on_command import on_command
-from rigctl.core.on_engine import on_engine
+from rigctl.core.on_engine import EngineFact, on_engine
 from rigctl.core.on_lease import end_lease, moved_leases
 from rigctl.core.on_rig import (
     on_foreign,
@@ -135,17 +135,7 @@ def _take(state: RigState, fact: Fact, now: Mono) -> Fed:
 def _engine(
     state: RigState,
     name: str,
-    fact: (
-        EngineSpawned
-        | EngineSpawnFailed
-        | EngineReady
-        | EngineExited
-        | EngineWatched
-        | EngineSampled
-        | EngineCounted
-        | EngineSilent
-        | LogRead
-    ),
+    fact: EngineFact,
     now: Mono,
 ) -> Fed:
     group = state.group(name)
