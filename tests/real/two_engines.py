@@ -304,6 +304,10 @@ class TwoEngines:
                 self._daemon.wait(20)
             except subprocess.TimeoutExpired:
                 self.kill_daemon()
+        with contextlib.suppress(OSError, ValueError):
+            # One that was just started may not have been seen yet; the daemon wrote it down.
+            kept = json.loads(find_home(str(self.home)).state_file.read_text())["groups"]
+            self._seen |= {one["process"]["pid"] for one in kept.values() if one["process"]}
         for leader in self._seen:
             for pid in session_of(leader):
                 with contextlib.suppress(ProcessLookupError):
