@@ -30,6 +30,21 @@ class Home:
         return self.state / "overrides.toml"
 
     @property
+    def clients(self) -> Path:
+        """Hashes of the clients' keys, written by `rigctl keys`."""
+        return self.state / "clients.toml"
+
+    @property
+    def table(self) -> Path:
+        """The proxy's last routing table: it serves on by it while there is no daemon."""
+        return self.state / "table.json"
+
+    @property
+    def homes(self) -> Path:
+        """The proxy's session homes, so that its restart makes no session cold."""
+        return self.state / "homes.json"
+
+    @property
     def state_file(self) -> Path:
         """The daemon's own memory: identities, wishes, leases, operations."""
         return self.state / "state.json"

@@ -90,6 +90,59 @@ class GroupConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class ProxyConfig:
+    """`[proxy]`: the one address in front of the groups. Without the table there is none."""
+
+    host: str = "127.0.0.1"
+    """Anything but a loopback address needs at least one client key."""
+    port: int = 8000
+    model: str = ""
+    """The one name that clients see; empty: the first group's served name."""
+    reported_window: str = ""
+    """The group whose window `/v1/models` reports; empty: the first in `order`."""
+    order: tuple[GroupName, ...] = ()
+    """Which group a new session prefers; empty: as the file lists them."""
+    reserve_slots: int = 1
+    """Slots that overflow leaves free on every group but the first."""
+    reserve_share: float = 0.5
+    """Share of such a group's pool that overflow may not fill."""
+    queue_limit: int = 64
+    """Requests that may wait; one more gets 503 with Retry-After (529 for Anthropic clients)."""
+    hold: float = 120.0
+    """Seconds a request waits for a group that starts."""
+    off_answer: Literal[503, 400] = 503
+    """For a prompt that only a group which is off could take; 400 makes agents compact (C28)."""
+    session_rule: Literal["chain", "opening"] = "chain"
+    """`opening`: a session is the hash of its first 4,000 characters, and nothing else."""
+    normalize_prompt: bool = False
+    """Take a changing billing line off the head of the system prompt (C18), for the cache."""
+    picture_tokens: int = 1_300
+    default_output: int = 4_096
+    """Tokens of answer counted where the client names none."""
+    keep_alive: float = 10.0
+    """Seconds between comment lines while an answer is silent."""
+    body_limit: int = 64 * 1024 * 1024
+    """Bytes of one request, decompressed."""
+    memory_limit: int = 1024 * 1024 * 1024
+    """Bytes of request bodies held at once, all clients together; beyond, 503."""
+    priorities: bool = False
+    """Let clients' `priority` through to the engine."""
+    drain: float = 180.0
+    """Seconds that running answers may take to finish when the proxy itself is ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientConfig:
+    """One client's key as its hash, from `clients.toml`, which `rigctl keys` writes."""
+
+    name: str
+    key_hash: str
+    """Hex SHA-256 of the key."""
+    running: int | None = None
+    """Requests that may be under way at once; further ones wait their turn in the queue."""
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     rig: RigConfig
     groups: tuple[GroupConfig, ...]
@@ -99,6 +152,9 @@ class Config:
     """`group.standard.port` -> `rig.toml:14`, `default`, `state: set by key z on …`."""
     keys: dict[str, str] = field(default_factory=dict)
     """The panel's rebound keys: action to key."""
+    proxy: ProxyConfig | None = None
+    """None: rigctl runs no endpoint."""
+    clients: tuple[ClientConfig, ...] = ()
 
     def group(self, name: str) -> GroupConfig:
         """The group of that name; KeyError where there is none."""

@@ -39,6 +39,8 @@ COMMANDS: Final[Mapping[str, type[Command]]] = {
     "sleep": commands.SetSleepOnIdle,
     "power-limit": commands.SetPowerLimit,
     "end-leftovers": commands.EndLeftovers,
+    "abort": commands.AbortAnswer,
+    "restart-endpoint": commands.RestartEndpoint,
     "nvml-release": commands.ReleaseNvml,
     "confirm-state": commands.ConfirmState,
     "stop-daemon": commands.StopDaemon,

@@ -88,6 +88,19 @@ class EndLeftovers:
 
 
 @dataclass(frozen=True, slots=True)
+class AbortAnswer:
+    """End one request at the endpoint; its client gets an error that says who did."""
+
+    request: str
+    """A SessionRow's request."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestartEndpoint:
+    """A new proxy takes the listening socket over; the old one finishes what it has, and ends."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReleaseNvml:
     """Close every NVML handle for a while, so that a card can be reset (C89)."""
 
@@ -116,6 +129,8 @@ Command = (
     | SetSleepOnIdle
     | SetPowerLimit
     | EndLeftovers
+    | AbortAnswer
+    | RestartEndpoint
     | ReleaseNvml
     | ConfirmState
     | StopDaemon

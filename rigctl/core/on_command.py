@@ -16,12 +16,14 @@ from rigctl.core.asking import (
     refuse,
 )
 from rigctl.core.commands import (
+    AbortAnswer,
     ConfirmState,
     EndLeftovers,
     FreeGroup,
     LendStarted,
     ReclaimGroup,
     ReleaseNvml,
+    RestartEndpoint,
     RestartGroup,
     SetPowerLimit,
     SetSleepOnIdle,
@@ -82,6 +84,8 @@ def on_command(state: RigState, asked: CommandAsked, now: Mono) -> Outcome:
             return accept(state, operation, orders)
         case StopDaemon(stop_engines):
             return _stop_daemon(state, asked, stop_engines, now)
+        case AbortAnswer() | RestartEndpoint():
+            return refuse(state, "rig.toml has no [proxy]: there is no endpoint", "no-endpoint")
         case _:
             pass
     group = state.group(command.group)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from rigctl.core.cards import CardProcess
 from rigctl.core.engine_sample import TokenPool
+from rigctl.core.flow import FlowRows
 from rigctl.core.reading import NOT_YET, Missing, Reading, Total
 
 SCHEMA = 1
@@ -279,6 +280,28 @@ class JournalEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class EndpointView:
+    """The one address in front of the clusters: the proxy's process and its traffic."""
+
+    state: str = "none"
+    """none (no [proxy] in rig.toml), off, starting, up, lost (runs, its link does not),
+    leaving, backing_off, failed."""
+    seconds: float = 0.0
+    say: str = ""
+    advice: str = ""
+    """The next command that makes sense, or empty."""
+    url: str = ""
+    model: str = ""
+    pid: int | None = None
+    keys: bool = False
+    """Whether clients need a key."""
+    age: Reading = NOT_YET
+    """Seconds since the proxy last told of its traffic."""
+    rows: FlowRows = FlowRows(0.0)
+    crashes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     seq: int
     epoch: str
@@ -315,5 +338,6 @@ class Snapshot:
     """Whether this client may act, by its uid."""
     free_drain_limit: Reading = NOT_YET
     """Seconds that running answers may take to finish on a free."""
+    endpoint: EndpointView = EndpointView()
     kind: str = "snapshot"
     schema: int = SCHEMA
