@@ -9,22 +9,32 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rigctl.config.checks import check_between, check_group
+from rigctl.config.clients import read_clients
 from rigctl.config.faults import Faults, nearest
 from rigctl.config.groups import GROUP_KEYS, RIG_KEYS, read_group, read_rig
 from rigctl.config.lines import KeyPath, key_lines
 from rigctl.config.overrides import Override, describe, read_overrides
-from rigctl.config.schema import SCHEMA_VERSION, Config, ConfigError, GroupConfig
+from rigctl.config.proxy import PROXY_KEYS, check_open, check_proxy, read_proxy
+from rigctl.config.schema import (
+    SCHEMA_VERSION,
+    ClientConfig,
+    Config,
+    ConfigError,
+    GroupConfig,
+    ProxyConfig,
+)
 from rigctl.config.values import Table
 
-_TOP = ("schema_version", "rig", "keys", "group")
+_TOP = ("schema_version", "rig", "keys", "proxy", "group")
 _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
-def load(path: Path, overrides: Path | None = None) -> Config:
-    """Read the owner's file, and on top of it what keys have changed.
+def load(path: Path, overrides: Path | None = None, clients: Path | None = None) -> Config:
+    """Read the owner's file, on top of it what keys have changed, and who may use the endpoint.
 
     Each value's origin is kept in `Config.origins`. ConfigError carries every fault found, one
-    line each. Nothing outside the two files and the key files they name is looked at.
+    line each. Nothing outside these files and the key files they name is looked at. Without
+    `clients` nobody is known, and an endpoint that is open to others is not judged.
     """
     faults = Faults(str(path))
     text = _read(path)
@@ -40,17 +50,34 @@ def load(path: Path, overrides: Path | None = None) -> Config:
     for group, table in zip(groups, tables, strict=True):
         check_group(group, table)
     check_between(rig, groups, tables, rig_table)
+    proxy_table = _proxy_table(data, lines, faults)
+    proxy: ProxyConfig | None = None
+    if proxy_table is not None:
+        proxy = read_proxy(proxy_table)
+        check_proxy(proxy, proxy_table, groups, tables)
     changes: tuple[Override, ...] = ()
     if overrides is not None:
         try:
             changes = read_overrides(overrides)
         except ConfigError as error:
             faults.take(error)
+    known: tuple[ClientConfig, ...] = ()
+    if clients is not None:
+        try:
+            known = read_clients(clients)
+        except ConfigError as error:
+            faults.take(error)
+        else:
+            if proxy is not None and proxy_table is not None:
+                check_open(proxy, proxy_table, known)
     faults.raise_if_any()
     origins = {f"rig.{key}": rig_table.origin(key) for key in RIG_KEYS}
     for group, table in zip(groups, tables, strict=True):
         origins |= {f"group.{group.name}.{key}": table.origin(key) for key in GROUP_KEYS}
-    return apply_overrides(Config(rig, tuple(groups), str(path), origins, keys), changes)
+    if proxy_table is not None:
+        origins |= {f"proxy.{key}": proxy_table.origin(key) for key in PROXY_KEYS}
+    config = Config(rig, tuple(groups), str(path), origins, keys, proxy, known)
+    return apply_overrides(config, changes)
 
 
 def apply_overrides(config: Config, changes: tuple[Override, ...]) -> Config:
@@ -133,10 +160,12 @@ def _check_top(top: Table) -> None:
                 advice = f"`{key}` belongs below a [[group]]"
             elif key in RIG_KEYS:
                 advice = f"`{key}` belongs below [rig]"
+            elif key in PROXY_KEYS:
+                advice = f"`{key}` belongs below [proxy]"
             elif meant:
                 advice = f"did you mean {_HEADERS[meant]}?"
             else:
-                advice = "the file has [rig] and one [[group]] for each server"
+                advice = "the file has [rig], [proxy] and one [[group]] for each server"
             top.faults.add(f"unknown section or key `{key}`: {advice}", top.line(key))
     version = top.data.get("schema_version", SCHEMA_VERSION)
     if type(version) is not int or version < 1:
@@ -152,9 +181,19 @@ def _check_top(top: Table) -> None:
 _HEADERS = {
     "rig": "[rig]",
     "keys": "[keys]",
+    "proxy": "[proxy]",
     "group": "[[group]]",
     "schema_version": "`schema_version`",
 }
+
+
+def _proxy_table(
+    data: Mapping[str, object], lines: Mapping[KeyPath, int], faults: Faults
+) -> Table | None:
+    """`[proxy]`, or None where the file has none: then there is no endpoint."""
+    if "proxy" not in data:
+        return None
+    return _table(data["proxy"], ("proxy",), lines, faults, "[proxy]")
 
 
 def _keys(value: object, lines: Mapping[KeyPath, int], faults: Faults) -> dict[str, str]:

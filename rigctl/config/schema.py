@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -140,6 +141,9 @@ class ClientConfig:
     """Hex SHA-256 of the key."""
     running: int | None = None
     """Requests that may be under way at once; further ones wait their turn in the queue."""
+    created: datetime.date | None = None
+    """The day its key was made."""
+    comment: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,10 +104,10 @@ class Table:
         value = self.maybe_number(key, least)
         return default if value is None else value
 
-    def maybe_number(self, key: str, least: float = 0.0) -> float | None:
-        """A number of at least `least`, or None where the key is absent."""
+    def maybe_number(self, key: str, least: float = 0.0, most: float = math.inf) -> float | None:
+        """A number within limits, or None where the key is absent."""
         value = self._typed(key, float, None)
-        return value if value is None or self._within(key, value, least, math.inf) else None
+        return value if value is None or self._within(key, value, least, most) else None
 
     def choice(self, key: str, default: str, among: tuple[str, ...]) -> str:
         """One of a few words."""

@@ -32,14 +32,14 @@ class Book:
     def __init__(self, home: Home) -> None:
         self.home = home
         self._read = self._stamp()
-        self.config: Config = load(home.config, home.overrides)
+        self.config: Config = load(home.config, home.overrides, home.clients)
         self._started: dict[GroupName, GroupConfig] = {}
         """As each running engine was started: the file may say otherwise by now."""
 
     def reload(self) -> None:
         """Read the file again. ConfigError leaves the config as it was."""
         self._read = self._stamp()
-        fresh = load(self.home.config, self.home.overrides)
+        fresh = load(self.home.config, self.home.overrides, self.home.clients)
         names = {group.name for group in fresh.groups}
         for group in self.config.groups:
             if group.name not in names:
@@ -55,7 +55,8 @@ class Book:
         return self._stamp() != self._read
 
     def _stamp(self) -> tuple[tuple[int, int, int] | None, ...]:
-        return tuple(_stamp(path) for path in (self.home.config, self.home.overrides))
+        files = (self.home.config, self.home.overrides, self.home.clients)
+        return tuple(_stamp(path) for path in files)
 
     def started(self, name: GroupName) -> None:
         """An engine was started by the file as it is now: it keeps this address and these keys."""

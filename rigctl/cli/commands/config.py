@@ -188,7 +188,7 @@ def _findings(args: argparse.Namespace, home: Home) -> tuple[list[str], list[str
     from rigctl.config.schema import ConfigError
 
     try:
-        config = load(home.config, home.overrides)
+        config = load(home.config, home.overrides, home.clients)
     except SeveralFaultsError as several:
         return [str(fault) for fault in several.faults], []
     except ConfigError as fault:
@@ -218,7 +218,7 @@ def _load(home: Home) -> Config:
     from rigctl.config.schema import ConfigError
 
     try:
-        return load(home.config, home.overrides)
+        return load(home.config, home.overrides, home.clients)
     except ConfigError as fault:
         raise End(FAILED, str(fault)) from None
 
