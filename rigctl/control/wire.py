@@ -101,16 +101,16 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
     try:
         _snapshot_decoder.decode(encoded)
     except msgspec.ValidationError:
-        return line(_finite(snapshot, ""))
+        return line(finite(snapshot))
     return encoded
 
 
-def _finite(value: Any, kind: str) -> Any:
+def finite(value: Any, kind: str = "") -> Any:
     """The same value with every number that is none given up; `kind` is its field's type."""
     if isinstance(value, float) and not math.isfinite(value):
         return Missing(Why.IMPLAUSIBLE, "not a number") if "Reading" in kind else 0.0
     if isinstance(value, tuple):
-        return tuple(_finite(part, kind) for part in value)
+        return tuple(finite(part, kind) for part in value)
     if isinstance(value, dict):
         return {
             key: part
@@ -121,7 +121,7 @@ def _finite(value: Any, kind: str) -> Any:
         return dataclasses.replace(
             value,
             **{
-                field.name: _finite(getattr(value, field.name), str(field.type))
+                field.name: finite(getattr(value, field.name), str(field.type))
                 for field in dataclasses.fields(value)
             },
         )

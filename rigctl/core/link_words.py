@@ -143,8 +143,16 @@ class HandOver:
 
 
 @dataclass(frozen=True, slots=True)
+class GiveSocket:
+    """Daemon to proxy: a daemon that did not start it wants copies of its listening sockets."""
+
+    path: str
+    """Where they are awaited: a Unix socket, see control.hand_socket."""
+
+
+@dataclass(frozen=True, slots=True)
 class Hello:
-    """Proxy to daemon, first on each connection."""
+    """Proxy to daemon, first on each connection: sent only once it accepts clients."""
 
     protocol: int
     rigctl: str
@@ -210,5 +218,5 @@ class Leaving:
     figures: dict[str, float] = field(default_factory=dict)
 
 
-ToProxy = Table | Progress | AbortRequest | HandOver
+ToProxy = Table | Progress | AbortRequest | HandOver | GiveSocket
 ToDaemon = Hello | GateState | Flow | Routes | Evidence | Aborted | Leaving
