@@ -12,6 +12,7 @@ from rigctl.config.checks import warnings
 from rigctl.config.engine_help import ask_engine, unknown_flags
 from rigctl.config.faults import origin_line
 from rigctl.config.plan import own_flags
+from rigctl.config.proxy_checks import proxy_warnings
 from rigctl.config.schema import Config, ConfigError, GroupConfig
 from rigctl.config.secrets import group_keys
 from rigctl.core.cards import CardSample
@@ -51,7 +52,10 @@ def card_faults(config: Config, present: Sequence[CardSample]) -> tuple[str, ...
 
 def world_warnings(config: Config) -> tuple[str, ...]:
     """What is allowed and probably not meant."""
-    return tuple(line for group in config.groups for line in warnings(group))
+    lines = [line for group in config.groups for line in warnings(group)]
+    if config.proxy is not None:
+        lines += proxy_warnings(config.proxy, config.groups)
+    return tuple(lines)
 
 
 def engine_faults(config: Config, environ: Mapping[str, str]) -> tuple[str, ...]:

@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rigctl.config.cards import parse_card
+from rigctl.config.init_proxy import proxy_lines
 from rigctl.config.running import DraftGroup
 from rigctl.config.schema import SCHEMA_VERSION, CardRef, ConfigError, GroupConfig, Secret
+from rigctl.config.toml_text import commented, toml_value
 from rigctl.core.cards import CardSample
 from rigctl.core.ids import GroupName
 from rigctl.core.reading import Missing
@@ -113,8 +115,9 @@ def render(drafts: Sequence[DraftGroup], key_files: Mapping[str, str] | None = N
         "",
         "[rig]",
         'name = "rig"',
-        *(_commented(f"# {example}", words) for example, words in _RIG_EXAMPLES.items()),
+        *(commented(f"# {example}", words) for example, words in _RIG_EXAMPLES.items()),
     ]
+    lines += ["", *proxy_lines([draft.config for draft in drafts])]
     for number, draft in enumerate(drafts):
         lines += ["", *_group(draft, key_files or {}, explained=number == 0)]
     return "\n".join(lines) + "\n"
@@ -178,24 +181,19 @@ def _group(draft: DraftGroup, key_files: Mapping[str, str], *, explained: bool) 
     lines += ["[[group]]", f"name = {toml_value(group.name)}", *_cards(draft)]
     lines += [f"port = {group.port}"]
     placeholder = "a folder, or a name of the hub" if group.model == PLACEHOLDER_MODEL else ""
-    lines.append(_commented(f"model = {toml_value(group.model)}", placeholder))
+    lines.append(commented(f"model = {toml_value(group.model)}", placeholder))
     for key, words in HELP.items():
         value = _plain(getattr(group, key))
         comment = words if explained else ""
         written = key_files.get(f"{group.name}.{key}")
         if written:
-            lines.append(_commented(f"{key} = {toml_value({'file': written})}", comment))
+            lines.append(commented(f"{key} = {toml_value({'file': written})}", comment))
         elif value != _plain(getattr(plain, key)):
-            lines.append(_commented(f"{key} = {toml_value(value)}", comment))
+            lines.append(commented(f"{key} = {toml_value(value)}", comment))
         elif explained:
             shown = toml_value(_EXAMPLES.get(key, value))
-            lines.append(_commented(f"# {key} = {shown}", comment))
+            lines.append(commented(f"# {key} = {shown}", comment))
     return lines
-
-
-def _commented(line: str, words: str) -> str:
-    """The line with its comment in a column of its own."""
-    return f"{line:<44}  # {words}" if words else line
 
 
 def _plain(value: object) -> object:
@@ -229,21 +227,3 @@ def _describe(card: CardSample) -> str:
     memory = card.memory_total
     size = "" if isinstance(memory, Missing) else f", {memory / 2**30:.0f} GiB"
     return re.sub(r"[^\x20-\x7e]", "?", f"{card.index}  {card.pci}  {card.name}{size}")
-
-
-def toml_value(value: object) -> str:
-    """A value on one line of TOML."""
-    import tomli_w
-
-    if isinstance(value, dict):
-        pairs = (f"{_key(name)} = {toml_value(item)}" for name, item in value.items())
-        return "{ " + ", ".join(pairs) + " }" if value else "{}"
-    if isinstance(value, list):
-        return "[" + ", ".join(toml_value(item) for item in value) + "]"
-    if value is None:
-        return '""'
-    return tomli_w.dumps({"value": value}).removeprefix("value = ").rstrip("\n")
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_value(name)

@@ -14,7 +14,8 @@ from rigctl.config.faults import Faults, nearest
 from rigctl.config.groups import GROUP_KEYS, RIG_KEYS, read_group, read_rig
 from rigctl.config.lines import KeyPath, key_lines
 from rigctl.config.overrides import Override, describe, read_overrides
-from rigctl.config.proxy import PROXY_KEYS, check_open, check_proxy, read_proxy
+from rigctl.config.proxy import PROXY_KEYS, read_proxy
+from rigctl.config.proxy_checks import check_open, check_proxy
 from rigctl.config.schema import (
     SCHEMA_VERSION,
     ClientConfig,

@@ -6,8 +6,9 @@ import dataclasses
 from dataclasses import dataclass
 
 from rigctl.config.flags import MASK, mask, secret_name
-from rigctl.config.init import toml_value
+from rigctl.config.proxy import AT_RESTART, RESTART
 from rigctl.config.schema import CardRef, Config, Secret
+from rigctl.config.toml_text import toml_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,9 @@ class Shown:
     text: str
     """`port = 30001`."""
     origin: str
+    after: str = ""
+    """The command from which on a change of it counts; empty: at once, or, in a group, from the
+    engine's next start."""
 
 
 def shown_values(config: Config) -> tuple[Shown, ...]:
@@ -30,6 +34,11 @@ def shown_values(config: Config) -> tuple[Shown, ...]:
     values = [
         _shown(config, "[rig]", "rig", field.name, config.rig) for field in _fields(config.rig)
     ]
+    if config.proxy is not None:
+        values += [
+            _shown(config, "[proxy]", "proxy", field.name, config.proxy)
+            for field in _fields(config.proxy)
+        ]
     for group in config.groups:
         title, prefix = f"[[group]] {group.name}", f"group.{group.name}"
         values += [_shown(config, title, prefix, field.name, group) for field in _fields(group)]
@@ -45,7 +54,8 @@ def _shown(config: Config, table: str, prefix: str, key: str, holder: object) ->
     value = plain_value(key, getattr(holder, key))
     text = f"{key} is not set" if value is None else f"{key} = {toml_value(value)}"
     name = f"{prefix}.{key}"
-    return Shown(table, name, value, text, config.origins.get(name, "default"))
+    after = RESTART if prefix == "proxy" and key in AT_RESTART else ""
+    return Shown(table, name, value, text, config.origins.get(name, "default"), after)
 
 
 def plain_value(key: str, value: object) -> object:

@@ -19,13 +19,16 @@ import pytest
 from config_kit import GROUP, make_card
 
 from rigctl.cli.main import main
+from rigctl.config.clients import write_clients
 from rigctl.config.overrides import Override, set_override
 from rigctl.config.paths import find_home
+from rigctl.config.schema import ClientConfig
 from rigctl.control import wire
 from rigctl.core.ids import GroupName, Wall
 from rigctl.core.reading import NOT_YET, Total
 from rigctl.core.snapshot import (
     CardView,
+    EndpointView,
     GroupView,
     HostView,
     PowerView,
@@ -155,6 +158,7 @@ def test_show_says_where_each_value_came_from(rigctl: Run, config: Path) -> None
         "key": "group.standard.port",
         "value": 30001,
         "origin": "rig.toml:4",
+        "after": "",
     }
     assert values["group.standard.env"]["value"] == {"HF_TOKEN": "****"}
     assert values["group.standard.api_key"]["value"] == {"env": "KEY"}
@@ -181,6 +185,36 @@ def test_check_names_every_fault(rigctl: Run, config: Path) -> None:
     found = json.loads(rigctl("config", "check", "--json").out)
     assert found["faults"] == []
     assert len(found["warnings"]) == 1
+
+
+def test_show_says_from_when_a_key_of_the_endpoint_counts(rigctl: Run, config: Path) -> None:
+    """The address needs a restart of the endpoint, everything else counts at once."""
+    config.write_text(NO_CARDS)
+    assert "no [proxy]: rigctl runs no endpoint" in rigctl("config", "show").out
+    config.write_text(NO_CARDS + "[proxy]\nport = 8088\n")
+    said = rigctl("config", "show").out
+    (port,) = [line for line in said.splitlines() if line.startswith("port = 8088")]
+    assert port.endswith("# rig.toml:7, a change counts after `rigctl endpoint restart`")
+    (hold,) = [line for line in said.splitlines() if line.startswith("hold = ")]
+    assert hold.endswith("# default")
+    assert "clients with a key: none, no key is asked for" in said
+    write_clients(find_home().clients, [ClientConfig("anna", "a" * 64)])
+    assert "clients with a key: anna (" in rigctl("config", "show").out
+    table = json.loads(rigctl("config", "show", "--json").out)
+    after = {one["key"]: one["after"] for one in table["values"] if one["after"]}
+    assert after == dict.fromkeys(("proxy.host", "proxy.port"), "rigctl endpoint restart")
+    assert table["clients"] == ["anna"]
+
+
+def test_check_says_when_the_endpoint_listens_elsewhere(rigctl: Run, config: Path) -> None:
+    """A new port was written; the running endpoint keeps the old one until its restart."""
+    config.write_text(NO_CARDS + "[proxy]\nport = 8088\n")
+    runs = EndpointView(state="up", url="http://127.0.0.1:8000")
+    with daemon(replace(snapshot(group_view(), 0), endpoint=runs)):
+        said = rigctl("config", "check")
+    assert said.code == 0
+    assert "still listens on 127.0.0.1:8000: `rigctl endpoint restart` moves it" in said.err
+    assert "endpoint" not in rigctl("config", "check").err
 
 
 def test_check_without_a_file_says_how_to_make_one(rigctl: Run, config: Path) -> None:

@@ -71,6 +71,7 @@ def run_path(args: argparse.Namespace) -> int:
         "config": home.config,
         "state": home.state,
         "overrides": home.overrides,
+        "clients": home.clients,
         "logs": home.logs,
         "socket": home.socket,
     }
@@ -142,8 +143,15 @@ def run_show(args: argparse.Namespace) -> int:
                 "path": config.path,
                 "overrides": str(home.overrides),
                 "values": [
-                    {"key": one.key, "value": one.value, "origin": one.origin} for one in values
+                    {
+                        "key": one.key,
+                        "value": one.value,
+                        "origin": one.origin,
+                        "after": one.after,
+                    }
+                    for one in values
                 ],
+                "clients": [client.name for client in config.clients],
             },
         )
         return OK
@@ -154,7 +162,13 @@ def run_show(args: argparse.Namespace) -> int:
         if one.table != table:
             table = one.table
             show(f"\n{table}")
-        show(f"{one.text:<{width}}  # {one.origin}")
+        after = f", a change counts after `{one.after}`" if one.after else ""
+        show(f"{one.text:<{width}}  # {one.origin}{after}")
+    if config.proxy is None:
+        show("\n# no [proxy]: rigctl runs no endpoint before the groups")
+    else:
+        names = ", ".join(client.name for client in config.clients) or "none, no key is asked for"
+        show(f"\n# clients with a key: {names} ({home.clients}, `rigctl keys list`)")
     return OK
 
 
@@ -185,6 +199,7 @@ def _findings(args: argparse.Namespace, home: Home) -> tuple[list[str], list[str
     )
     from rigctl.config.faults import SeveralFaultsError
     from rigctl.config.load import load
+    from rigctl.config.proxy_checks import not_yet
     from rigctl.config.schema import ConfigError
 
     try:
@@ -195,8 +210,11 @@ def _findings(args: argparse.Namespace, home: Home) -> tuple[list[str], list[str
         return [str(fault)], []
     warnings = list(world_warnings(config))
     faults = list(world_faults(config, os.environ))
+    snap, _ = ask_daemon(where.socket_file(args.home))
+    if snap:
+        moves = not_yet(config.proxy, snap.get("endpoint", {}).get("url", ""))
+        warnings += [moves] if moves else []
     if any(group.cards for group in config.groups):
-        snap, _ = ask_daemon(where.socket_file(args.home))
         cards, error = (cards_of(snap), "") if snap else read_cards()
         if error:
             warnings.append(f"the cards could not be checked: {error}")
