@@ -64,6 +64,9 @@ class TableGroup:
     """The owner's cap on thinking, in tokens."""
     header_rid: bool = False
     """It was started with SGLANG_ENABLE_REQUEST_HEADER_OVERRIDES=1."""
+    fault: str = ""
+    """What its log said when it last died by itself; empty where it was ended from outside. A
+    prompt may have caused the one, never the other."""
 
 
 @dataclass(frozen=True, slots=True)
