@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from rigctl.adapters.acceptor import Acceptor
 from rigctl.control import wire
 from rigctl.control.address import listen, peer_uid
 from rigctl.core.commands import Answer, Command, Refused
 from rigctl.core.snapshot import JournalEntry
-from rigctl.daemon.acceptor import Acceptor
 from rigctl.daemon.log_stream import log_lines
 from rigctl.daemon.mailbox import Broadcast
 

@@ -327,7 +327,7 @@ async def test_both_ends_send_at_once(serve: Serve, client: HttpClient) -> None:
     port = await serve(handler)
     await client.get("127.0.0.1", port, "/")
     (links,) = client._idle.values()
-    ends.append(links[0]._transport.get_extra_info("socket"))  # type: ignore[union-attr]
+    ends.append(links[0]._transport.get_extra_info("socket"))
     assert all(end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for end in ends)
     assert len(ends) == 2
 

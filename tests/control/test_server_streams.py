@@ -203,7 +203,7 @@ async def test_out_of_files_the_client_waits_and_the_loop_does_not_spin(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """No descriptor left to take a client in: it is taken in when there is one again."""
-    monkeypatch.setattr("rigctl.daemon.acceptor.AGAIN", 0.05)
+    monkeypatch.setattr("rigctl.adapters.acceptor.AGAIN", 0.05)
     asked = asyncio.ensure_future(client.hello())
     await asyncio.sleep(0)  # it is connected now, and not yet taken in
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

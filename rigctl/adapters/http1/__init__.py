@@ -5,7 +5,8 @@ asyncio sets TCP_NODELAY on every connection. Environment proxies are never look
 is named by host and port.
 """
 
-from rigctl.adapters.http1.client import HttpClient, ResponseStream
+from rigctl.adapters.http1.client import HttpClient
+from rigctl.adapters.http1.connection import Handler, Wording
 from rigctl.adapters.http1.errors import (
     AnswerTooLargeError,
     BrokenAnswerError,
@@ -18,8 +19,11 @@ from rigctl.adapters.http1.errors import (
     UnreachableError,
 )
 from rigctl.adapters.http1.exchange import Exchange
+from rigctl.adapters.http1.forwarding import forwardable
+from rigctl.adapters.http1.link import Relayed, Sink
 from rigctl.adapters.http1.messages import Headers, Limits, RequestHead, Response, ResponseHead
-from rigctl.adapters.http1.server import Handler, HttpServer
+from rigctl.adapters.http1.server import HttpServer
+from rigctl.adapters.http1.stream import ResponseStream
 
 __all__ = [
     "AnswerTooLargeError",
@@ -34,11 +38,15 @@ __all__ = [
     "HttpServer",
     "Limits",
     "PeerError",
+    "Relayed",
     "RequestError",
     "RequestHead",
     "Response",
     "ResponseHead",
     "ResponseStream",
+    "Sink",
     "TimedOutError",
     "UnreachableError",
+    "Wording",
+    "forwardable",
 ]

@@ -1,191 +1,25 @@
-"""The asking end: kept connections, one exchange at a time on each, whole or streamed answers."""
+"""The asking end: kept connections, one exchange at a time on each; answers whole or as they come.
+
+`relay` hands an answer on by callbacks, for whoever carries thousands of parts a second; `open` and
+`request` are for coroutines.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-from rigctl.adapters.http1.errors import (
-    AnswerTooLargeError,
-    DisconnectedError,
-    HttpError,
-    TimedOutError,
-    UnreachableError,
-)
-from rigctl.adapters.http1.messages import (
-    Headers,
-    Limits,
-    Response,
-    ResponseHead,
-    write_request_head,
-)
-from rigctl.adapters.http1.parsing import End, ResponseParser
+from rigctl.adapters.http1.errors import DisconnectedError, TimedOutError, UnreachableError
+from rigctl.adapters.http1.link import Link, Relayed, Sink
+from rigctl.adapters.http1.messages import Limits, Response, write_request_head
+from rigctl.adapters.http1.stream import ANSWER_LIMIT, Inbox, ResponseStream
 
-ANSWER_LIMIT = 8 * 1024 * 1024
-"""Bytes of body a whole answer may have unless its reader says otherwise."""
+__all__ = ["HttpClient", "Relayed", "ResponseStream", "Sink"]
 
 Fields = Iterable[tuple[bytes, bytes]]
 
-
-class _Link(asyncio.Protocol):
-    """One connection to a server: the events of the answer in progress, in order."""
-
-    def __init__(self, limits: Limits) -> None:
-        self.alive = True
-        self.answered = False
-        """Whether a byte of the answer in progress has come."""
-        self._limits = limits
-        self._parser = ResponseParser(limits)
-        self._transport: asyncio.Transport | None = None
-        self._events: deque[ResponseHead | bytes | End] = deque()
-        self._held = 0
-        self._failure: HttpError | None = None
-        self._waiter: asyncio.Future[None] | None = None
-        self._writable: asyncio.Future[None] | None = None
-        self._paused = False
-        self._busy = False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        if not self._busy:
-            self.abort()  # an answer to no question: nothing after it can be trusted
-            return
-        self.answered = True
-        try:
-            events = self._parser.feed(data)
-        except HttpError as failure:
-            self._failure = failure
-            self._events.extend(self._parser.events)
-            self.abort()
-        else:
-            self._events.extend(events)
-            self._held += len(data)
-            if self._held > self._limits.buffered and self._transport and not self._paused:
-                self._paused = True
-                self._transport.pause_reading()
-        self._wake()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self.alive = False
-        if self._parser.until_close and self._failure is None and error is None:
-            self._events.append(End())
-        elif self._failure is None:
-            say = f"the connection ended: {error}" if error else "the server closed the connection"
-            self._failure = DisconnectedError(say, answered=self.answered)
-        if self._writable is not None and not self._writable.done():
-            self._writable.set_result(None)
-        self._wake()
-
-    def pause_writing(self) -> None:
-        self._writable = asyncio.get_running_loop().create_future()
-
-    def resume_writing(self) -> None:
-        if self._writable is not None and not self._writable.done():
-            self._writable.set_result(None)
-        self._writable = None
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    async def ask(self, head: bytes, body: bytes) -> None:
-        """Send one request."""
-        self._busy = True
-        self.answered = False
-        if self._transport is None or self._transport.is_closing():
-            return
-        self._transport.write(head + body if len(body) < 65536 else head)
-        if len(body) >= 65536:
-            self._transport.write(body)
-        if self._writable is not None:
-            await self._writable
-
-    async def next(self) -> ResponseHead | bytes | End:
-        """The next event of the answer. HttpError when there will be none."""
-        while not self._events:
-            if self._failure is not None:
-                raise self._failure
-            self._waiter = asyncio.get_running_loop().create_future()
-            await self._waiter
-        event = self._events.popleft()
-        if isinstance(event, bytes):
-            self._held -= len(event)
-        if not self._events:
-            self._held = 0
-            if self._paused and self._transport is not None:
-                self._paused = False
-                self._transport.resume_reading()
-        return event
-
-    def done(self) -> bool:
-        """The answer is read to its end; whether another question may follow."""
-        self._busy = False
-        return self.alive and not self._events and self._failure is None
-
-    def abort(self) -> None:
-        self.alive = False
-        if self._transport is not None:
-            self._transport.abort()
-
-
-class ResponseStream:
-    """An answer read as it comes. Close it, or use it as an async context manager."""
-
-    def __init__(self, client: HttpClient, key: tuple[str, int], link: _Link) -> None:
-        self.head: ResponseHead
-        self._client = client
-        self._key = key
-        self._link = link
-        self._ended = False
-
-    @property
-    def status(self) -> int:
-        return self.head.status
-
-    @property
-    def headers(self) -> Headers:
-        return self.head.headers
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self.chunks()
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """The body's bytes as they arrive. PeerError when it breaks off."""
-        while not self._ended:
-            event = await self._link.next()
-            if isinstance(event, bytes):
-                yield event
-            elif isinstance(event, End):
-                self._ended = True
-                self._client.release(self._key, self._link, self.head)
-
-    async def body(self, limit: int = ANSWER_LIMIT) -> bytes:
-        """The rest of the body. AnswerTooLargeError past `limit` bytes."""
-        parts: list[bytes] = []
-        size = 0
-        async for part in self.chunks():
-            size += len(part)
-            if size > limit:
-                self.close()
-                raise AnswerTooLargeError(f"the answer is over {limit} bytes")
-            parts.append(part)
-        return b"".join(parts)
-
-    def close(self) -> None:
-        """Give the connection up unless the answer was read to its end."""
-        if not self._ended:
-            self._ended = True
-            self._link.abort()
-
-    async def __aenter__(self) -> ResponseStream:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self.close()
+_BODILESS = ("GET", "HEAD", "DELETE", "OPTIONS")
+"""Methods whose request names no length when it has no body."""
 
 
 class HttpClient:
@@ -195,10 +29,50 @@ class HttpClient:
     between this host and its own loopback.
     """
 
-    def __init__(self, limits: Limits | None = None, keep: int = 2) -> None:
+    def __init__(
+        self, limits: Limits | None = None, keep: int = 2, keep_seconds: float = 4.0
+    ) -> None:
+        """Keep up to `keep` unused connections a server, each for `keep_seconds`.
+
+        uvicorn closes a connection after 5 s without a request: ours goes first, so that a
+        question seldom meets a connection that is just being closed.
+        """
         self._limits = limits or Limits()
         self._keep = keep
-        self._idle: dict[tuple[str, int], list[_Link]] = {}
+        self._keep_seconds = keep_seconds
+        self._idle: dict[tuple[str, int], list[Link]] = {}
+        self._sweep: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    async def relay(
+        self,
+        method: str,
+        host: str,
+        port: int,
+        path: str,
+        headers: Fields,
+        parts: Sequence[bytes],
+        sink: Sink,
+        *,
+        connect_timeout: float = 3.0,
+    ) -> Relayed:
+        """Ask, and hand the answer to `sink` as it comes. UnreachableError, TimedOutError.
+
+        Returns when the request is with the transport; its body is `parts`, written without being
+        joined, and Content-Length is theirs. A kept connection that the server closed before any
+        answer byte is told as `lost(DisconnectedError(answered=False))`: the caller knows whether
+        asking again is harmless.
+        """
+        head = self._head(method, host, port, path, headers, sum(map(len, parts)))
+        link = self._take((host, port))
+        if link is None:
+            try:
+                async with asyncio.timeout(connect_timeout):
+                    link = await self._connect((host, port))
+            except TimeoutError:
+                say = f"{host}:{port} took no connection in {connect_timeout} s"
+                raise TimedOutError(say) from None
+        return link.send(head, parts, sink, bodiless=method == "HEAD")
 
     async def get(
         self,
@@ -246,61 +120,92 @@ class HttpClient:
         A kept connection that the server has closed meanwhile is replaced unnoticed, where
         resending is harmless: no byte of an answer came and the method changes nothing.
         """
-        fields = list(headers)
-        if body or method in ("POST", "PUT", "PATCH"):
-            fields.append((b"content-length", b"%d" % len(body)))
-        head = write_request_head(method, path, host, port, fields)
+        request = self._head(method, host, port, path, headers, len(body))
         key = (host, port)
         while True:
-            link = self._take(key)
-            fresh = link is None
-            if link is None:
-                link = await self._connect(key)
-            stream = ResponseStream(self, key, link)
+            link = self._take(key) or await self._connect(key)
+            inbox = Inbox(self._limits.buffered)
+            inbox.handle = link.send(request, (body,), inbox, bodiless=method == "HEAD")
             try:
-                await link.ask(head, body)
-                event = await link.next()
+                return ResponseStream(await inbox.answer(), inbox)
             except DisconnectedError as gone:
-                if fresh or gone.answered or method not in ("GET", "HEAD"):
+                if not inbox.handle.reused or gone.answered or method not in ("GET", "HEAD"):
                     raise
-                continue
             except BaseException:
-                link.abort()
+                inbox.close()
                 raise
-            assert isinstance(event, ResponseHead)
-            stream.head = event
-            if method == "HEAD":
-                stream.close()  # its length is that of a body which does not come
-            return stream
 
-    def _take(self, key: tuple[str, int]) -> _Link | None:
-        links = self._idle.get(key, [])
+    @staticmethod
+    def _head(method: str, host: str, port: int, path: str, headers: Fields, length: int) -> bytes:
+        fields = list(headers)
+        if length or method not in _BODILESS:
+            fields.append((b"content-length", b"%d" % length))
+        return write_request_head(method, path, host, port, fields)
+
+    def _take(self, key: tuple[str, int]) -> Link | None:
+        links = self._idle.get(key)
         while links:
             link = links.pop()
-            if link.alive:
+            if link.usable:
                 return link
         return None
 
-    async def _connect(self, key: tuple[str, int]) -> _Link:
+    async def _connect(self, key: tuple[str, int]) -> Link:
         loop = asyncio.get_running_loop()
+
+        def make() -> Link:
+            return Link(self._limits, lambda link: self._put(key, link), self._forget(key))
+
         try:
-            _, link = await loop.create_connection(lambda: _Link(self._limits), *key)
+            _, link = await loop.create_connection(make, *key)
         except OSError as error:
             raise UnreachableError(f"{key[0]}:{key[1]}: {error.strerror or error}") from error
         return link
 
-    def release(self, key: tuple[str, int], link: _Link, head: ResponseHead) -> None:
-        """Keep a connection whose answer was read to its end, or drop it."""
+    def _put(self, key: tuple[str, int], link: Link) -> bool:
+        """Keep a connection that is free; False where there are enough."""
         links = self._idle.setdefault(key, [])
-        if link.done() and head.keep_alive and len(links) < self._keep:
-            links.append(link)
-        else:
-            link.abort()
+        if self._closed or len(links) >= self._keep:
+            return False
+        loop = asyncio.get_running_loop()
+        link.expires = loop.time() + self._keep_seconds
+        links.append(link)
+        if self._sweep is None:
+            self._sweep = loop.call_at(link.expires, self._close_expired)
+        return True
+
+    def _forget(self, key: tuple[str, int]) -> Callable[[Link], None]:
+        def forget(link: Link) -> None:
+            links = self._idle.get(key, [])
+            if link in links:
+                links.remove(link)
+
+        return forget
+
+    def _close_expired(self) -> None:
+        """Close what was not used for `keep_seconds`, and look again when the next is due."""
+        self._sweep = None
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        waiting: list[float] = []
+        for links in self._idle.values():
+            for link in tuple(links):
+                if link.expires <= now:
+                    links.remove(link)
+                    link.drop()
+                else:
+                    waiting.append(link.expires)
+        if waiting:
+            self._sweep = loop.call_at(min(waiting), self._close_expired)
 
     async def close(self) -> None:
-        """Drop every kept connection."""
-        for links in self._idle.values():
-            for link in links:
-                link.abort()
+        """Drop every kept connection; from here on none is kept."""
+        self._closed = True
+        if self._sweep is not None:
+            self._sweep.cancel()
+            self._sweep = None
+        for links in tuple(self._idle.values()):
+            for link in tuple(links):
+                link.drop()
         self._idle.clear()
         await asyncio.sleep(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Protocol
 
 from rigctl.adapters.http1.errors import ClientGoneError, RequestError
@@ -22,17 +22,27 @@ class Wire(Protocol):
     """What an exchange needs of its connection."""
 
     limits: Limits
-    closing: bool
     peer: str
+    writable: bool
+
+    @property
+    def last(self) -> bool:
+        """Nothing may follow this exchange on the connection."""
+        ...
 
     def write(self, data: bytes) -> None: ...
     async def drained(self) -> None: ...
     def reconsider_reading(self) -> None: ...
+    def invited(self) -> None: ...
     def abort(self) -> None: ...
 
 
 class Exchange:
-    """Read the body, then `respond` whole or `start`, `write` and `finish` a stream."""
+    """Read the body, then `respond` whole, or `start`, `write` and `finish` a stream.
+
+    A relay writes without waiting: `begin`, `push` and `complete` are the same stream for who has
+    no coroutine to hold up, and `on_writable` tells it when to hold its own source up.
+    """
 
     def __init__(self, connection: Wire, head: RequestHead) -> None:
         self.head = head
@@ -42,14 +52,25 @@ class Exchange:
         """The status sent, 0 before any."""
         self.answered = asyncio.Event()
         """Set when the answer's head is written."""
+        self.on_gone: Callable[[], None] | None = None
+        """Called at once when the client goes before the answer is written to its end."""
+        self.on_writable: Callable[[bool], None] | None = None
+        """Called with False when a slow reader has filled its buffer, True when it has room."""
+        self.on_half_close: Callable[[], None] | None = None
+        """Called when the client ended its sending side inside an answer: only something pushed
+        tells whether it still reads, or is gone. Called again while that is not known."""
         self._connection = connection
         self._parts: deque[bytes] = deque()
         self._held = 0
-        self._read = 0
+        self.read = 0
+        """Bytes of the body that have come."""
         self._arrived = asyncio.Event()
         self._whole = not head.has_body
-        self._told_to_continue = False
+        self._invited = not head.expects_continue
+        self._gathering = False
+        self._refusal: RequestError | None = None
         self._chunked = False
+        self._silent = head.method == "HEAD"
         self._finished = False
         self._keep = head.keep_alive
 
@@ -63,29 +84,52 @@ class Exchange:
         """Whether the answer has been written to its end."""
         return self._finished
 
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """The request's body as it arrives. RequestError 413 over the limit, ClientGoneError."""
-        if self.head.expects_continue and not self._told_to_continue and not self._whole:
-            self._told_to_continue = True
+    @property
+    def writable(self) -> bool:
+        """Whether the client takes what is written, rather than a buffer that fills up."""
+        return self._connection.writable
+
+    def _invite(self) -> None:
+        """Tell a client that asked first (`Expect: 100-continue`) to send its body."""
+        if not self._invited and not self._whole and not self.status:
+            self._invited = True
             self._connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self._connection.invited()
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The request's body as it arrives. RequestError (413 over the limit), ClientGoneError."""
+        self._invite()
         while True:
             while self._parts:
                 part = self._parts.popleft()
                 self._held -= len(part)
                 self._connection.reconsider_reading()
                 yield part
-            if self._read > self._connection.limits.body:
-                raise RequestError(413, f"the body is over {self._connection.limits.body} bytes")
-            if self._whole:
+            if not await self._more():
                 return
-            if self.gone.is_set():
-                raise ClientGoneError("the client closed before its request was complete")
-            self._arrived.clear()
-            await self._arrived.wait()
 
     async def body(self) -> bytes:
-        """The whole request body. RequestError 413 over the limit, ClientGoneError."""
-        return b"".join([part async for part in self.chunks()])
+        """The whole request body. RequestError (413 over the limit), ClientGoneError."""
+        self._invite()
+        self._gathering = True  # one wake-up when all is there, not one a read
+        self._connection.reconsider_reading()
+        while await self._more():
+            pass
+        parts, self._parts = self._parts, deque()
+        self._held = 0
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    async def _more(self) -> bool:
+        """Wait for more of the body; False at its end."""
+        if self._refusal is not None:
+            raise self._refusal
+        if self._whole:
+            return False
+        if self.gone.is_set():
+            raise ClientGoneError("the client closed before its request was complete")
+        self._arrived.clear()
+        await self._arrived.wait()
+        return True
 
     async def respond(
         self, status: int, body: bytes = b"", headers: Iterable[tuple[bytes, bytes]] = ()
@@ -94,11 +138,14 @@ class Exchange:
         fields = [*headers, (b"content-length", b"%d" % len(body))]
         head = self._open(status, fields)
         self._finished = True
-        self._connection.write(head if self.head.method == "HEAD" else head + body)
+        self._connection.write(head if self._silent else head + body)
         await self._connection.drained()
 
-    async def start(self, status: int, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
-        """Begin a streamed answer: chunked, or ended by closing for an HTTP/1.0 client."""
+    def begin(self, status: int, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
+        """Begin a streamed answer: chunked, or ended by closing for an HTTP/1.0 client.
+
+        ClientGoneError when nobody is there to read it.
+        """
         fields = list(headers)
         if self.head.version == "1.1":
             self._chunked = True
@@ -106,25 +153,40 @@ class Exchange:
         else:
             self._keep = False
         self._connection.write(self._open(status, fields))
+
+    def push(self, data: bytes) -> None:
+        """A part of a streamed answer, without waiting; nothing when the client is gone."""
+        if not self.status or self._finished:
+            raise RuntimeError("push() belongs between begin() and complete()")
+        if data and not self._silent:
+            self._connection.write(write_chunk(data) if self._chunked else data)
+
+    def complete(self) -> None:
+        """End a streamed answer; nothing when it has ended, or the client is gone."""
+        if self._finished:
+            return
+        if not self.status:
+            raise RuntimeError("complete() belongs after begin()")
+        self._finished = True
+        if self._chunked and not self._silent:
+            self._connection.write(END_OF_CHUNKS)
+
+    async def start(self, status: int, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
+        """`begin`, and wait while the client reads too slowly. ClientGoneError."""
+        self.begin(status, headers)
         await self._connection.drained()
 
     async def write(self, data: bytes) -> None:
-        """A part of a streamed answer; waits while the client reads too slowly. ClientGoneError."""
-        if not self.status or self._finished:
-            raise RuntimeError("write() belongs between start() and finish()")
-        if self.gone.is_set():
+        """`push`, and wait while the client reads too slowly. ClientGoneError."""
+        if self.gone.is_set() and not self._finished:
             raise ClientGoneError("the client closed the stream")
-        if data and self.head.method != "HEAD":
-            self._connection.write(write_chunk(data) if self._chunked else data)
-            await self._connection.drained()
+        self.push(data)
+        await self._connection.drained()
 
     async def finish(self) -> None:
-        """End a streamed answer."""
-        if self._finished:
-            return
-        self._finished = True
-        if self._chunked and self.head.method != "HEAD" and not self.gone.is_set():
-            self._connection.write(END_OF_CHUNKS)
+        """`complete`, and wait while the client reads too slowly."""
+        if not self._finished:
+            self.complete()
             await self._connection.drained()
 
     def abort(self) -> None:
@@ -140,7 +202,7 @@ class Exchange:
             raise ClientGoneError("the client closed before the answer")
         self.status = status
         self.answered.set()
-        if not self._whole or self._connection.closing:
+        if not self._whole or self._connection.last:
             self._keep = False
         if not self._keep:
             fields.append((b"connection", b"close"))
@@ -153,16 +215,40 @@ class Exchange:
         if isinstance(part, End):
             self._whole = True
         else:
-            self._read += len(part)
-            if self._read <= self._connection.limits.body:
-                self._parts.append(part)
-                self._held += len(part)
+            self.read += len(part)
+            limit = self._connection.limits.body
+            if self.read > limit:
+                self.refuse(RequestError(413, f"the body is over {limit} bytes"))
+                return
+            if self._refusal is not None:
+                return
+            self._parts.append(part)
+            self._held += len(part)
+            if self._gathering:
+                return
         self._arrived.set()
+
+    def refuse(self, refusal: RequestError) -> None:
+        """From the connection: the body cannot be had; who reads it gets this error."""
+        if self._refusal is None:
+            self._refusal = refusal
+            self._parts.clear()
+            self._held = 0
+            self._arrived.set()
 
     def lose(self) -> None:
         """From the connection: the client closed."""
+        if self.gone.is_set():
+            return
         self.gone.set()
         self._arrived.set()
+        if self.on_gone is not None and not self._finished:
+            self.on_gone()
+
+    @property
+    def invited(self) -> bool:
+        """Whether the client knows that its body is wanted."""
+        return self._invited
 
     @property
     def whole(self) -> bool:
@@ -172,7 +258,7 @@ class Exchange:
     @property
     def over_full(self) -> bool:
         """Whether the handler lags so far behind that the socket should rest."""
-        return self._held > self._connection.limits.buffered
+        return not self._gathering and self._held > self._connection.limits.buffered
 
     @property
     def keep(self) -> bool:

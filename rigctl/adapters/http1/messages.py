@@ -28,6 +28,20 @@ class Limits:
     """From a request's first byte to the end of its head."""
     idle_seconds: float = 75.0
     """How long an unused connection is kept."""
+    target: int = 16 * 1024
+    """Bytes of a request's target."""
+    connections: int = 512
+    """Clients connected at once; one more is told so (503) and closed."""
+    body_idle_seconds: float = 30.0
+    """How long a body may rest in the middle."""
+    body_grace_seconds: float = 30.0
+    """How long a body may take before its average rate counts."""
+    body_least_rate: float = 1024.0
+    """Bytes a second below which, on average, a body counts as held up on purpose."""
+    stalled_write_seconds: float = 600.0
+    """How long a client may take nothing of what lies ready for it."""
+    unsent: int = 256 * 1024
+    """Bytes lying ready for a slow client before its source is told to rest."""
 
 
 def find(headers: Headers, name: bytes) -> bytes | None:

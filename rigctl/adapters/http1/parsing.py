@@ -32,8 +32,11 @@ class _Collector(Generic[Head]):
         self.unparsed = 0
         self.head_size = 0
         self.failure: RequestError | None = None
+        self.begun = False
+        """Inside a message: its first byte came, its last did not."""
 
     def on_message_begin(self) -> None:
+        self.begun = True
         self.headers = []
         self.head_size = 0
 
@@ -77,7 +80,8 @@ class RequestParser(_Collector[RequestHead]):
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
         self._parser = httptools.HttpRequestParser(self)
-        self._target = b""
+        self.target = b""
+        """Of the request in progress, also where it is refused."""
         self._upgraded = False
 
     def feed(self, data: bytes) -> list[RequestHead | bytes | End]:
@@ -96,11 +100,11 @@ class RequestParser(_Collector[RequestHead]):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._target = b""
+        self.target = b""
 
     def on_url(self, url: bytes) -> None:
         self.grow(len(url))
-        self._target += url
+        self.target += url
 
     def on_headers_complete(self) -> None:
         length, chunked = self.lengths()
@@ -125,7 +129,7 @@ class RequestParser(_Collector[RequestHead]):
         self.events.append(
             RequestHead(
                 method,
-                self._target,
+                self.target,
                 version,
                 tuple(self.headers),
                 length,
@@ -136,6 +140,7 @@ class RequestParser(_Collector[RequestHead]):
         )
 
     def on_message_complete(self) -> None:
+        self.begun = False
         self.in_head = True
         self.unparsed = 0
         self.events.append(END)
@@ -165,6 +170,7 @@ class ResponseParser(_Collector[ResponseHead]):
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
+        self.until_close = False
         self._interim = 100 <= status < 200
         if self._interim:
             return
@@ -178,6 +184,7 @@ class ResponseParser(_Collector[ResponseHead]):
         self.events.append(ResponseHead(status, version, headers, length, chunked, keep))
 
     def on_message_complete(self) -> None:
+        self.begun = False
         self.in_head = True
         self.unparsed = 0
         if not self._interim:

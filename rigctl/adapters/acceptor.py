@@ -60,11 +60,17 @@ class Acceptor:
         except OSError:
             accepted.close()  # it left while it was taken in
 
+    def stop(self) -> None:
+        """Close our end of the listening socket; who was accepted still gets its protocol.
+
+        A successor that holds the same socket goes on taking in who waits in its queue.
+        """
+        if not self._closed:
+            self._closed = True
+            self._loop.remove_reader(self._listener)
+            self._listener.close()
+
     async def close(self) -> None:
         """Stop listening; returns when everyone accepted has its protocol."""
-        if self._closed:
-            return
-        self._closed = True
-        self._loop.remove_reader(self._listener)
-        self._listener.close()
+        self.stop()
         await asyncio.gather(*self._taking, return_exceptions=True)
