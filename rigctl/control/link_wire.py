@@ -93,7 +93,7 @@ def _mismatch(protocol: int, theirs: str, ours: str) -> str:
         return (
             f"the proxy (rigctl {theirs}) is older than the daemon (rigctl {ours}) and speaks "
             f"link protocol {protocol}, not {LINK_PROTOCOL}; it serves on by its last table: "
-            "`rigctl proxy restart` puts a new one in its place, no answer is cut"
+            "`rigctl endpoint restart` puts a new one in its place, no answer is cut"
         )
     return (
         f"the daemon (rigctl {ours}) is older than the proxy (rigctl {theirs}) and speaks link "

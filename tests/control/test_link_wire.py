@@ -89,7 +89,7 @@ def test_the_hello_is_a_question_of_the_control_socket() -> None:
     ("protocol", "older", "mends"),
     [
         (LINK_PROTOCOL + 1, "the daemon (rigctl 0.1.0) is older", "`rigctl daemon stop`"),
-        (LINK_PROTOCOL - 1, "the proxy (rigctl 9.9) is older", "`rigctl proxy restart`"),
+        (LINK_PROTOCOL - 1, "the proxy (rigctl 9.9) is older", "`rigctl endpoint restart`"),
     ],
 )
 def test_another_protocol_is_refused_by_naming_the_older_and_the_cure(
