@@ -9,7 +9,7 @@ from rigctl.core import commands
 from rigctl.core.commands import Command
 from rigctl.core.ids import GroupName
 from rigctl.core.snapshot import GroupView
-from rigctl.tui import consequences
+from rigctl.tui import consequences, gate_words
 from rigctl.tui.state import PanelState
 
 Consequence = Callable[[PanelState], tuple[str, ...]]
@@ -17,6 +17,14 @@ Consequence = Callable[[PanelState], tuple[str, ...]]
 
 def _never(state: PanelState) -> str:
     return ""
+
+
+_rig = _never
+"""The target of what concerns the whole rig."""
+
+
+def _marked_group(state: PanelState) -> str:
+    return state.group if state.view is not None else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +50,8 @@ class Action:
     """The consequence in numbers; a question without lines is not asked."""
     words: Callable[[PanelState], str] | None = None
     """The footer word where it depends on the state: `start` or `stop`."""
+    target: Callable[[PanelState], str] = _marked_group
+    """What a question and its answer name beside the word; empty for the rig as a whole."""
 
 
 def _group(state: PanelState) -> GroupView:
@@ -153,6 +163,31 @@ def _sleep(state: PanelState) -> Command:
     return commands.SetSleepOnIdle(_name(state), not view.sleep.wanted, restart=running)
 
 
+def _no_endpoint(state: PanelState) -> str:
+    return "" if state.endpoint.url else "this rig has no endpoint: rig.toml has no [proxy]"
+
+
+def _can_restart_endpoint(state: PanelState) -> str:
+    if state.endpoint.state == "leaving":
+        return "the endpoint is leaving already; wait for its successor"
+    return _no_endpoint(state)
+
+
+def _can_abort(state: PanelState) -> str:
+    row = state.session_row
+    if row is None:
+        return "no request is marked; the sessions screen (S) marks one"
+    if not row.request:
+        return f"{row.session} rests: no request of it runs"
+    return ""
+
+
+def _abort(state: PanelState) -> Command:
+    row = state.session_row
+    assert row is not None, "an action is only done when it is available"
+    return commands.AbortAnswer(row.request)
+
+
 def _no_group(state: PanelState) -> str:
     return "" if state.view is not None else "no group is marked"
 
@@ -192,24 +227,30 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "accept-state", "", "accept state", "accept the state rebuilt from /proc", "act", 0,
         _rig_act(_needs_confirmation), lambda state: commands.ConfirmState(),
-        lambda state: consequences.confirm_state(state, state.view),
+        lambda state: consequences.confirm_state(state, state.view), target=_rig,
     ),
     Action(
         "release", "", "release NVML", "let go of the cards for 60 s, for a reset", "act", 0,
         _rig_act(lambda state: ""), lambda state: commands.ReleaseNvml(60.0),
-        lambda state: consequences.release(state, state.view),
+        lambda state: consequences.release(state, state.view), target=_rig,
     ),
     Action(
         "stop-daemon", "", "stop daemon", "end the daemon; engines go on", "act", 0,
         _rig_act(lambda state: ""), lambda state: commands.StopDaemon(),
-        lambda state: consequences.stop_daemon(state, state.view),
+        lambda state: consequences.stop_daemon(state, state.view), target=_rig,
+    ),
+    Action(
+        "restart-endpoint", "", "restart endpoint", "a new endpoint takes the address over",
+        "act", 0, _rig_act(_can_restart_endpoint), lambda state: commands.RestartEndpoint(),
+        gate_words.restart_endpoint, target=_rig,
     ),
     Action("open", "enter", "detail", "the marked card, or the marked group", "look", 0, _no_group),
-    Action("logs", "l", "logs", "the marked group's engine log", "look", 5, _no_group),
-    Action("plots", "p", "plots", "watts, tokens and pool over time", "look", 6),
-    Action("journal", "J", "journal", "everything that happened", "look", 7),
-    Action("help", "question_mark", "help", "keys and what they do", "look", 9),
-    Action("commands", "colon,ctrl+p", "commands", "find any action by its name", "look", 8),
+    Action("sessions", "S", "sessions", "who asks what at the endpoint now", "look", 5),
+    Action("logs", "l", "logs", "the marked group's engine log", "look", 6, _no_group),
+    Action("plots", "p", "plots", "watts, tokens and pool over time", "look", 7),
+    Action("journal", "J", "journal", "everything that happened", "look", 8),
+    Action("help", "question_mark", "help", "keys and what they do", "look", 10),
+    Action("commands", "colon,ctrl+p", "commands", "find any action by its name", "look", 9),
     Action("next", "tab", "next group", "mark the next group", "move"),
     Action("previous", "shift+tab", "previous group", "mark the group before", "move"),
     *(
@@ -224,10 +265,19 @@ ACTIONS: tuple[Action, ...] = (
     Action("end", "G,end", "end", "last card or line", "move"),
     Action("back", "escape", "back", "leave this screen, take marks away", "move"),
     Action("copy", "y", "copy", "copy what is shown (OSC 52)", "panel"),
+    Action(
+        "copy-address", "", "copy address", "copy the endpoint's address (OSC 52)", "panel", 0,
+        _no_endpoint,
+    ),
     Action("theme", "t", "theme", "next theme", "panel"),
     Action("read-only", "exclamation_mark", "read-only", "look only, or act again", "panel"),
-    Action("quit", "q", "quit", "leave the panel; engines and daemon go on", "panel", 10),
-    Action("filter", "slash", "filter", "show only lines with a text", "logs"),
+    Action("quit", "q", "quit", "leave the panel; engines and daemon go on", "panel", 11),
+    Action(
+        "abort", "A,ctrl+d", "abort", "end the marked request; its client is told", "sessions", 0,
+        _rig_act(_can_abort), _abort, gate_words.abort,
+        target=gate_words.request_name,
+    ),
+    Action("filter", "slash", "filter", "show only what has a text; sessions too", "logs"),
     Action("follow", "f", "follow", "stay at the newest line", "logs"),
     Action("wrap", "w", "wrap", "wrap long lines, or cut them", "logs"),
     Action("run", "P", "run before", "the log of the run before", "logs"),

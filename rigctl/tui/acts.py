@@ -21,7 +21,7 @@ def begin(panel: Panel, action: Action) -> None:
     state = panel.state
     assert action.command is not None
     lines = action.question(state) if action.question is not None else ()
-    target = state.view.name if state.view is not None else ""
+    target = action.target(state)
     if not lines:
         panel.run_worker(send(panel, action, action.command(state), target), group="send")
         return
@@ -30,18 +30,17 @@ def begin(panel: Panel, action: Action) -> None:
     assert action.question is not None
     question = action.question
     verb = actions.word(action, state)
-    on_rig = action.id in {"accept-state", "release", "stop-daemon"}
-    title = verb if on_rig else f"{verb} {target}"
+    title = f"{verb} {target}".rstrip()
     # The command is fixed when the question is put: what a person said yes to is what is sent.
     command = action.command(state)
     first = lines
 
     def consequence() -> tuple[str, ...]:
         now = panel.state
-        view = now.find_group(target)
-        if view is None or now.group != target or action.unavailable(now):
+        if action.target(now) != target:
             return first
-        return question(now) or first
+        why = action.unavailable(now)
+        return (*first, f"Now: {why}.") if why else question(now) or first
 
     screen = ConfirmScreen(
         title, consequence, panel.keys.confirm(action.id), _shown(panel, action), title
@@ -82,21 +81,25 @@ def begin_power(panel: Panel) -> None:
     panel.push_screen(NumberScreen(f"power limit {view.name}", tuple(text)), answered)
 
 
-async def send(panel: Panel, action: Action, command: Command, group: str) -> None:
+async def send(panel: Panel, action: Action, command: Command, target: str) -> None:
     """Send and show the answer; done is only what a snapshot says is done."""
     what = _what(command)
     try:
         answer = await panel.link.client.send(command)
     except FAULTS as error:
-        panel.say(f"{what} {group} was not sent: {error}", "bad")
+        panel.say(f"{_named(what, target)} was not sent: {error}", "bad")
         return
     match answer:
         case Accepted(operation, say):
-            panel.asked(Asked(int(operation), what, group, say))
+            panel.asked(Asked(int(operation), what, target, say))
         case Refused(say, _):
-            panel.say(f"{what} {group} refused: {say}", "warn")
+            panel.say(f"{_named(what, target)} refused: {say}", "warn")
         case _ as never:
             assert_never(never)
+
+
+def _named(what: str, target: str) -> str:
+    return f"{what} {target}".rstrip()
 
 
 def _what(command: Command) -> str:
@@ -109,6 +112,8 @@ def _what(command: Command) -> str:
         commands.SetSleepOnIdle: "sleep-on-idle",
         commands.SetPowerLimit: "power limit",
         commands.EndLeftovers: "end leftovers",
+        commands.AbortAnswer: "abort",
+        commands.RestartEndpoint: "restart endpoint",
         commands.ConfirmState: "accept state",
         commands.ReleaseNvml: "release NVML",
         commands.StopDaemon: "stop daemon",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rigctl.core.reading import Missing, Reading, known
 from rigctl.core.snapshot import CardView, GroupView
-from rigctl.tui import words
+from rigctl.tui import gate_words, words
+from rigctl.tui.endpoint import cluster
 from rigctl.tui.state import PanelState
 
 RUNNING = frozenset({"starting", "ready", "draining", "stopping", "backing_off"})
@@ -16,11 +17,11 @@ def free(state: PanelState, group: GroupView) -> tuple[str, ...]:
     limit = snapshot.free_drain_limit if snapshot else group.drain_limit
     lines = [_cards(state, group)]
     if group.state in RUNNING:
-        lines += [*_answers(group, limit), *_price(group), *_processes(group)]
+        lines += [*_answers(state, group, limit), *_price(group), *_processes(group)]
     else:
         lines.append("No engine runs there: nothing ends.")
     lines += _foreign(state.cards_of(group.name))
-    lines += _others(state, group)
+    lines += _elsewhere(state, group, comes_back=False)
     return tuple(lines)
 
 
@@ -35,18 +36,18 @@ def start(state: PanelState) -> tuple[str, ...]:
 
 def stop(state: PanelState, group: GroupView) -> tuple[str, ...]:
     """What a stop ends and what the way back costs."""
-    lines = [*_answers(group, group.drain_limit), *_price(group), *_processes(group)]
-    return (*lines, *_others(state, group))
+    lines = [*_answers(state, group, group.drain_limit), *_price(group), *_processes(group)]
+    return (*lines, *_elsewhere(state, group, comes_back=False))
 
 
 def restart(state: PanelState, group: GroupView) -> tuple[str, ...]:
     """A stop and a start in one."""
-    lines = [*_answers(group, group.drain_limit), *_away(group), *_processes(group)]
+    lines = [*_answers(state, group, group.drain_limit), *_away(group), *_processes(group)]
     if group.differs:
         lines.append(
             f"{words.plural(len(group.differs), 'setting')} will differ: {group.differs[0]}"
         )
-    return (*lines, *_others(state, group))
+    return (*lines, *_elsewhere(state, group, comes_back=True))
 
 
 def sleep(state: PanelState, group: GroupView) -> tuple[str, ...]:
@@ -54,7 +55,7 @@ def sleep(state: PanelState, group: GroupView) -> tuple[str, ...]:
     wish = "off" if group.sleep.wanted else "on"
     lines = [f"sleep-on-idle {wish} needs a restart of {group.name}."]
     if group.state in RUNNING:
-        lines += [*_answers(group, group.drain_limit), *_away(group)]
+        lines += [*_answers(state, group, group.drain_limit), *_away(group)]
         busy = group.scheduler_cpu
         if not isinstance(busy, Missing):
             lines.append(
@@ -63,7 +64,7 @@ def sleep(state: PanelState, group: GroupView) -> tuple[str, ...]:
             )
     else:
         lines.append("No engine runs: the wish is noted for its next start.")
-    return (*lines, *_others(state, group))
+    return (*lines, *_elsewhere(state, group, comes_back=True))
 
 
 def reclaim(state: PanelState, group: GroupView) -> tuple[str, ...]:
@@ -129,9 +130,13 @@ def stop_daemon(state: PanelState, group: GroupView | None) -> tuple[str, ...]:
     )
 
 
-def _answers(group: GroupView, limit: Reading) -> list[str]:
+def _answers(state: PanelState, group: GroupView, limit: Reading) -> list[str]:
+    """By the endpoint's own count, where there is one: the engine's gauges lag behind it."""
     waiting = known(group.slots.queued, 0)
     running = group.in_flight if not isinstance(group.in_flight, Missing) else group.slots.running
+    row = cluster(state.endpoint, group.name)
+    if row is not None:
+        running, waiting = max(float(row.in_flight), known(group.in_flight, 0.0)), row.waiting
     if isinstance(running, Missing):
         return [f"How many answers run cannot be told now: {words.why(running)}."]
     if running == 0 and waiting == 0:
@@ -194,6 +199,13 @@ def _foreign(cards: tuple[CardView, ...]) -> list[str]:
     if blocked:
         lines.append(f"Not ours, so not ended: {len(cards) - blocked} of {len(cards)} free then.")
     return lines
+
+
+def _elsewhere(state: PanelState, group: GroupView, *, comes_back: bool) -> list[str]:
+    """Who answers meanwhile: by the endpoint's gates where it is, else by the other engines."""
+    if group.state not in RUNNING:
+        return _others(state, group)
+    return gate_words.gate(state, group, comes_back) or _others(state, group)
 
 
 def _others(state: PanelState, group: GroupView) -> list[str]:

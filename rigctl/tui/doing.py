@@ -21,7 +21,7 @@ def do(panel: Panel, name: str) -> None:
         _step(panel, 1 if name == "next" else -1)
     elif name in {"down", "up", "top", "end", "page-down", "page-up"}:
         _move(panel, name)
-    elif name in {"open", "logs", "plots", "journal", "help"}:
+    elif name in {"open", "sessions", "logs", "plots", "journal", "help"}:
         _open(panel, name)
     elif name == "commands":
         panel.action_command_palette()
@@ -29,6 +29,8 @@ def do(panel: Panel, name: str) -> None:
         _back(panel)
     elif name == "copy":
         _copy(panel)
+    elif name == "copy-address":
+        _to_clipboard(panel, panel.state.endpoint.url, "the endpoint's address")
     elif name == "theme":
         _theme(panel)
     elif name == "read-only":
@@ -70,11 +72,15 @@ def _open(panel: Panel, name: str) -> None:
     screen = _screen(panel, name)
     if isinstance(panel.screen, type(screen)):
         return
-    # Only one screen lies over the overview: back always leads there.
+    if isinstance(panel.screen, RigScreen) and panel.screen.over_another:
+        panel.pop_screen()
+    # Only one screen lies over the overview, save for a session's detail: back leads there.
     if isinstance(panel.screen, OverviewScreen) or not isinstance(panel.screen, RigScreen):
         panel.push_screen(screen)
     else:
         panel.switch_screen(screen)
+    if name != "sessions":
+        panel.set_state(replace(panel.state, request="", session=""))
     screen.state = panel.state
 
 
@@ -92,6 +98,10 @@ def _screen(panel: Panel, name: str) -> RigScreen:
         from rigctl.tui.screens.plots import PlotsScreen
 
         return PlotsScreen(panel.keys, client)
+    if name == "sessions":
+        from rigctl.tui.screens.sessions import SessionsScreen
+
+        return SessionsScreen(panel.keys, client)
     if name == "help":
         from rigctl.tui.screens.help import HelpScreen
 
@@ -109,6 +119,8 @@ def _back(panel: Panel) -> None:
     if isinstance(panel.screen, OverviewScreen):
         panel.set_state(replace(panel.state, card="", said=None))
     elif isinstance(panel.screen, RigScreen):
+        if not panel.screen.over_another:
+            panel.set_state(replace(panel.state, request="", session=""))
         panel.pop_screen()
 
 
@@ -118,6 +130,10 @@ def _copy(panel: Panel) -> None:
     if not text:
         panel.say("nothing to copy here", "warn")
         return
+    _to_clipboard(panel, text, what)
+
+
+def _to_clipboard(panel: Panel, text: str, what: str) -> None:
     panel.copy_to_clipboard(text)
     panel.say(f"copied {what} (by OSC 52; tmux needs `set -g set-clipboard on`)")
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rigctl.core.snapshot import CardView, GroupView, OperationView, Snapshot
+from rigctl.core.flow import SessionRow
+from rigctl.core.snapshot import CardView, EndpointView, GroupView, OperationView, Snapshot
+
+_NO_ENDPOINT = EndpointView()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,10 @@ class PanelState:
     """The marked group: every act means this one."""
     card: str = ""
     """UUID of the marked card, or empty."""
+    request: str = ""
+    """The marked request on the sessions screen; empty where the marked session rests."""
+    session: str = ""
+    """Label of the marked session, or empty."""
     read_only: bool = False
     """The panel's own switch; the daemon's word comes with the snapshot."""
     lost: str = ""
@@ -55,6 +62,20 @@ class PanelState:
         """The marked card."""
         cards = self.snapshot.cards if self.snapshot else ()
         return next((card for card in cards if card.uuid == self.card), None)
+
+    @property
+    def endpoint(self) -> EndpointView:
+        """The one address in front of the groups, as the last snapshot has it."""
+        return self.snapshot.endpoint if self.snapshot else _NO_ENDPOINT
+
+    @property
+    def session_row(self) -> SessionRow | None:
+        """The marked request; once it has ended, the session it was of."""
+        if not self.session:
+            return None
+        rows = [row for row in self.endpoint.rows.sessions if row.session == self.session]
+        wanted = (row for row in rows if row.request == self.request)
+        return next(wanted, rows[0] if rows else None)
 
     def find_group(self, name: str) -> GroupView | None:
         """The group of that name as the last snapshot has it."""

@@ -39,6 +39,17 @@ def age(seconds: float) -> str:
     return duration(max(300.0, seconds)) if seconds >= 300 else f"{seconds // 60:.0f} min"
 
 
+def brief(reading: Reading) -> str:
+    """A length of time in six cells at most, for columns: `0.4 s`, `41 s`, `12 min`, `14 h`."""
+    if isinstance(reading, Missing):
+        return ABSENT
+    text = duration(reading)
+    if len(text) <= 6:
+        return text
+    hours = round(reading / 3600)
+    return f"{hours} h" if hours < 1000 else f"{hours // 24} d"
+
+
 def whole_seconds(reading: Reading) -> str:
     """`74 s`, rounded; durations over five minutes in minutes."""
     return ABSENT if isinstance(reading, Missing) else duration(round(reading))

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import samples
 from sample_rig import SampleClient, SampleRig
+from sample_traffic import crowd
 
 from rigctl.core import commands
 from rigctl.core.commands import Command
@@ -19,15 +20,16 @@ class LiveRig(SampleRig):
     """Operations end after a moment, so that their outcome can be seen; scenes may move."""
 
     def __init__(self, scene: str) -> None:
-        moving = scene in {"moving", "still"}
-        super().__init__(samples.moving(0) if moving else samples.ALL[scene]())
+        moving = {"moving": samples.moving, "still": samples.moving, "crowded": crowd}.get(scene)
+        super().__init__(moving(0) if moving else samples.ALL[scene]())
+        self._moving = moving
         self._scene = scene
         self._tasks: list[asyncio.Task[None]] = []
 
     def client(self) -> SampleClient:
         """The first one starts the scene."""
         if not self._tasks:
-            play = self._play() if self._scene in {"moving", "still"} else self._beat()
+            play = self._play() if self._moving is not None else self._beat()
             self._tasks.append(asyncio.get_running_loop().create_task(play))
         return super().client()
 
@@ -52,8 +54,8 @@ class LiveRig(SampleRig):
         while True:
             await asyncio.sleep(1.0)
             step += 1
-            if self._scene == "moving":
-                self.show(samples.moving(step))
+            if self._scene != "still" and self._moving is not None:
+                self.show(self._moving(step))
             else:
                 now = self.snapshot
                 groups = tuple(replace(view, seconds=view.seconds + 1) for view in now.groups)

@@ -13,7 +13,7 @@ import samples
 from rigctl.core import commands
 from rigctl.core.commands import Accepted, Answer, Command, Refused
 from rigctl.core.ids import OperationId
-from rigctl.core.snapshot import JournalEntry, OperationView, SleepOnIdle, Snapshot
+from rigctl.core.snapshot import EndpointView, JournalEntry, OperationView, SleepOnIdle, Snapshot
 
 
 class SampleRig:
@@ -73,6 +73,7 @@ class SampleRig:
                 _changed(group, command) if group.name == target else group
                 for group in self.snapshot.groups
             ),
+            endpoint=_without(self.snapshot.endpoint, command),
         )
         if not self.answer_slowly:
             self.show(self.snapshot)
@@ -98,7 +99,22 @@ _KINDS = {
     "SetSleepOnIdle": "sleep",
     "SetPowerLimit": "power-limit",
     "EndLeftovers": "leftovers",
+    "AbortAnswer": "abort",
+    "RestartEndpoint": "restart-endpoint",
 }
+
+
+def _without(endpoint: EndpointView, command: Command) -> EndpointView:
+    """An aborted request ends: its session rests."""
+    if not isinstance(command, commands.AbortAnswer):
+        return endpoint
+    sessions = tuple(
+        replace(row, request="", state="resting", seconds=0.0, behind="")
+        if row.request == command.request
+        else row
+        for row in endpoint.rows.sessions
+    )
+    return replace(endpoint, rows=replace(endpoint.rows, sessions=sessions))
 
 
 def _changed(group: Any, command: Command) -> Any:

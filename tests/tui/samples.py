@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import sample_traffic
 from sample_parts import (
     GIB,
     JOURNAL,
@@ -374,4 +375,5 @@ ALL = {
     "partly_counted": partly_counted,
     "foreign": foreign,
     "leftovers": leftovers,
+    **sample_traffic.ALL,
 }

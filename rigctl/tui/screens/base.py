@@ -22,6 +22,8 @@ class RigScreen(Screen[None], inherit_bindings=False):
 
     own: ClassVar[tuple[str, ...]] = ()
     """Actions of this screen that its key bar names first."""
+    over_another: ClassVar[bool] = False
+    """Lies over another screen than the overview; back leads there."""
 
     def __init__(self, keys: Keys) -> None:
         super().__init__()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rigctl.core.flow import ClusterRow
 from rigctl.core.reading import Missing, Reading
 from rigctl.core.snapshot import GroupView
 from rigctl.tui import words
+from rigctl.tui.endpoint import cluster
 from rigctl.tui.glyphs import Glyphs
 from rigctl.tui.paint import Line, fit, hanging
 from rigctl.tui.screens.reading import ReadingScreen
@@ -86,7 +88,11 @@ def detail(state: PanelState, view: GroupView, cells: int, glyphs: Glyphs) -> li
     start += [(("  ", "text"), *group_rows.phase_row(phase, glyphs)) for phase in view.phases]
     start.append(_estimate(view.start_estimate))
     left = [state_part, start, _work(view, left_column(cells), glyphs)]
-    lines = side_by_side(left, [_pools(view), _process(view), _power(view)], cells, glyphs)
+    right = [_pools(view), _process(view), _power(view)]
+    row = cluster(state.endpoint, view.name)
+    if row is not None:
+        left.append(_at_endpoint(row))
+    lines = side_by_side(left, right, cells, glyphs)
     lines += [(), *_command(view)]
     operations = state.operations_of(view.name)
     if view.log:
@@ -157,6 +163,26 @@ def _work(view: GroupView, cells: int, glyphs: Glyphs) -> list[Line]:
         reading("figures moved", flow.fresh, f"{words.whole_seconds(flow.fresh)} ago"),
         reading("last poll", view.sample_age, f"{words.whole_seconds(view.sample_age)} ago"),
     ]
+    return lines
+
+
+def _at_endpoint(row: ClusterRow) -> list[Line]:
+    """How the endpoint counts and judges it, since its start."""
+    say = f"   {row.say}" if row.say else ""
+    role = "text" if row.standing in {"up", "busy"} else "warn"
+    lines: list[Line] = [
+        heading("At the endpoint"),
+        field("standing", f"{row.standing} for {words.age(row.seconds)}{say}", role),
+        field("gate", row.gate),
+        field("in flight", f"{row.in_flight} of {row.slots}, {row.waiting} queued for it"),
+        field("sessions at home", str(row.homes)),
+        field("sent", f"{row.sent}, of which overflow {row.overflow}"),
+        field("failed", str(row.failed), "warn" if row.failed else "text"),
+        field("sent anew", f"{row.resent} that it lost before a byte"),
+    ]
+    if row.culprit:
+        behind = " ".join(row.waiting_behind) or "nobody"
+        lines.append(field("is read", f"{row.culprit}; waiting for it: {behind}"))
     return lines
 
 

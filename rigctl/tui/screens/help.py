@@ -12,6 +12,7 @@ from rigctl.tui.state import PanelState
 _SECTIONS = {
     "act": "Act on the marked group",
     "look": "Look",
+    "sessions": "On the sessions screen",
     "logs": "In logs and journal",
     "plots": "In plots",
     "move": "Move",

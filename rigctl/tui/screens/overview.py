@@ -12,10 +12,12 @@ from textual.widget import Widget
 from rigctl.core.reading import Missing, Reading
 from rigctl.core.snapshot import CardView, GroupView
 from rigctl.tui.actions import BY_ID, Keys
+from rigctl.tui.endpoint import client_of, cluster
 from rigctl.tui.paint import Line
 from rigctl.tui.screens.base import RigScreen
 from rigctl.tui.state import PanelState
 from rigctl.tui.widgets.card_table import CardsSlice, CardTable
+from rigctl.tui.widgets.endpoint_line import EndpointLine
 from rigctl.tui.widgets.feed import Feed
 from rigctl.tui.widgets.group_panel import GroupPanel, GroupSlice
 
@@ -49,8 +51,8 @@ class OverviewScreen(RigScreen):
         self._history = history
 
     def middle(self) -> list[Widget]:
-        """Groups side by side, cards, feed."""
-        return [Horizontal(id="groups"), CardTable("cards"), Feed("feed")]
+        """Groups side by side, the endpoint, cards, feed."""
+        return [Horizontal(id="groups"), EndpointLine("endpoint"), CardTable("cards"), Feed("feed")]
 
     def update_middle(self, state: PanelState) -> None:
         """Slices for every widget; group panels are made when the set of groups changes."""
@@ -63,14 +65,14 @@ class OverviewScreen(RigScreen):
         table = self.query_one(CardTable)
         table.slice = CardsSlice(cards, state.card, snapshot.nvml, history)
         visible = self._visible(snapshot.groups, state.group)
-        row = self.query_one("#groups", Horizontal)
-        panels = list(row.query(GroupPanel))
+        box = self.query_one("#groups", Horizontal)
+        panels = list(box.query(GroupPanel))
         for panel in panels[len(visible) :]:
             panel.remove()
         while len(panels) < len(visible):
             panel = GroupPanel()
             panels.append(panel)
-            row.mount(panel)
+            box.mount(panel)
         minute = snapshot.wall
         for panel, view in zip(panels, visible, strict=False):
             indexes = tuple(card.index for card in state.cards_of(view.name))
@@ -78,9 +80,17 @@ class OverviewScreen(RigScreen):
             hint: Line = ()
             if marked and not BY_ID["reclaim"].unavailable(state):
                 hint = ((self.keys.shown("reclaim"), "accent"), (" reclaim", "text"))
+            row = cluster(snapshot.endpoint, view.name)
+            culprit = client_of(snapshot.endpoint, row.culprit) if row and row.culprit else ""
             panel.slice = GroupSlice(
-                view, indexes, marked, minute, hint, _free(state.cards_of(view.name))
+                view, indexes, marked, minute, hint, _free(state.cards_of(view.name)), row, culprit
             )
+        line = self.query_one(EndpointLine)
+        line.display = snapshot.endpoint.state != "none"
+        line.slice = (
+            snapshot.endpoint,
+            ((self.keys.shown("sessions"), "accent"), (" sessions", "text")),
+        )
         self._share_heights()
 
     def on_resize(self, event: events.Resize) -> None:
@@ -103,7 +113,7 @@ class OverviewScreen(RigScreen):
 
     def _share_heights(self) -> None:
         table = self.query_one(CardTable)
-        room = self.size.height - 2
+        room = self.size.height - 2 - int(self.query_one(EndpointLine).display)
         groups = 10 if room >= 30 else 9 if room >= 26 else 8 if room >= 21 else 7
         cards = table.wanted_height(room - groups - 4)
         cards = max(2, min(cards, room - groups - 2))

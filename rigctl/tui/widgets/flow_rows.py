@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from rigctl.core.flow import ClusterRow
 from rigctl.core.reading import OFF, Missing, Reading, known
 from rigctl.core.snapshot import GroupView
 from rigctl.tui import words
 from rigctl.tui.glyphs import Glyphs
-from rigctl.tui.paint import Line, bar
+from rigctl.tui.paint import Line, bar, fit
 
 Ranked = tuple[int, Line]
 """A row and its rank: where height is short, the highest ranks go first."""
 
 
-def flow_rows(view: GroupView, cells: int, glyphs: Glyphs) -> list[Ranked]:
-    """Stall, slowed, hung, broken, or the prompt being read: with since, left and ETA."""
+def flow_rows(
+    view: GroupView,
+    cells: int,
+    glyphs: Glyphs,
+    row: ClusterRow | None = None,
+    culprit: str = "",
+) -> list[Ranked]:
+    """Stall, slowed, hung, broken, or the prompt being read: with since, left, ETA and who."""
     flow = view.flow
     names = {
         "stalled": ("PREFILL STALL", "warn"),
@@ -50,6 +57,8 @@ def flow_rows(view: GroupView, cells: int, glyphs: Glyphs) -> list[Ranked]:
     head: Line = ((f"{glyph} ", role), (name, role), (since, "strong"))
     gap = "   " if sum(len(text) for text, _ in head) + 3 + len(say) <= cells else "  "
     out: list[Ranked] = [(0, (*head, (gap, "text"), (say, "text")))]
+    if row is not None and row.culprit:
+        out.append((2, who_row(row, culprit, cells, glyphs)))
     left, total = flow.tokens_left, flow.tokens_total
     if isinstance(left, Missing) or left <= 0:
         return out
@@ -66,3 +75,23 @@ def flow_rows(view: GroupView, cells: int, glyphs: Glyphs) -> list[Ranked]:
     room = max(3, min(22, cells - 4 - sum(len(text) for text, _ in figure)))
     out.append((1, (("  ", "text"), *bar(share, room, glyphs, role), ("  ", "text"), *figure)))
     return out
+
+
+def who_row(row: ClusterRow, client: str, cells: int, glyphs: Glyphs) -> Line:
+    """Whose prompt is read and who waits for it: as many names as fit, and how many more."""
+    whose = f"  {client} {row.culprit}" if client else f"  {row.culprit}"
+    if len(whose) + 18 > cells:
+        whose = f"  {row.culprit}"
+    waiting = row.waiting_behind
+    if not waiting:
+        return fit(((whose, "strong"), (" is read", "dim")), cells, glyphs)
+    verb = " makes wait: "
+    if len(whose) + len(verb) + len(" ".join(waiting)) > cells:
+        verb = " holds "
+    room = cells - len(whose) - len(verb)
+    for count in range(len(waiting), 0, -1):
+        more = f" +{len(waiting) - count}" if count < len(waiting) else ""
+        names = " ".join(waiting[:count]) + more
+        if len(names) <= room:
+            break
+    return fit(((whose, "strong"), (verb, "dim"), (names, "text")), cells, glyphs)

@@ -9,6 +9,7 @@ from textual import events
 from textual.message import Message
 from textual.reactive import var
 
+from rigctl.core.flow import ClusterRow
 from rigctl.core.reading import OFF, Reading
 from rigctl.core.snapshot import GroupView
 from rigctl.tui.paint import Line, boxed, width
@@ -29,6 +30,10 @@ class GroupSlice:
     """The key that takes a lent group back."""
     free: Reading = OFF
     """Memory of its cards that nobody holds, in bytes."""
+    row: ClusterRow | None = None
+    """The endpoint's own row of it; None without one, or while it is old."""
+    culprit: str = ""
+    """The client whose prompt makes others wait; empty without keys."""
 
 
 class GroupPanel(Lines):
@@ -72,6 +77,8 @@ class GroupPanel(Lines):
             glyphs,
             piece.hint,
             piece.free,
+            piece.row,
+            piece.culprit,
         )
         state = group_rows.state_line(view, piece.now, glyphs)
         title = group_rows.title(view, piece.marked, glyphs, size.width - 9 - width(state))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from rigctl.core.clusters import Standing
+from rigctl.core.flow import ClusterRow
 from rigctl.core.reading import OFF, Missing, Reading, known
 from rigctl.core.snapshot import GroupView, Phase
 from rigctl.tui import words
 from rigctl.tui.glyphs import Glyphs
-from rigctl.tui.paint import Line, bar, joined, stacked, wrapped
+from rigctl.tui.paint import Line, bar, fit, joined, stacked, wrapped
 from rigctl.tui.widgets.flow_rows import Ranked, flow_rows
 
 LABEL = 7
@@ -86,17 +88,20 @@ def rows(
     glyphs: Glyphs,
     hint: Line = (),
     free: Reading = OFF,
+    row: ClusterRow | None = None,
+    culprit: str = "",
 ) -> list[Line]:
     """What the panel says inside the frame, at most `height` rows.
 
-    The hint names a key; `free` is the memory of its cards that nobody holds, in bytes.
+    The hint names a key; `free` is the memory of its cards that nobody holds, in bytes; `row` is
+    how the endpoint counts and judges it, `culprit` the client whose prompt makes others wait.
     """
     if view.lease is not None and view.state in {"off", "failed"}:
         ranked = [*_lent(view, indexes, now, cells, glyphs, free), (6, hint)]
     elif view.state == "starting":
         ranked = _starting(view, cells, glyphs)
     elif view.state in {"ready", "draining", "stopping"}:
-        ranked = _running(view, cells, glyphs)
+        ranked = _running(view, cells, glyphs, row, culprit)
     else:
         ranked = _down(view, indexes, cells, glyphs)
     spare = len(ranked) - height
@@ -154,10 +159,13 @@ def state_pool_row(view: GroupView, cells: int, glyphs: Glyphs) -> Line:
     return (label("mamba"), *meter, (f" {words.share(usage):>6}", "text"), _over(usage, glyphs))
 
 
-def slots_row(view: GroupView, cells: int, glyphs: Glyphs) -> Line:
-    """One sign a slot, how many run, and the queue."""
+def slots_row(view: GroupView, cells: int, glyphs: Glyphs, row: ClusterRow | None = None) -> Line:
+    """One sign a slot, how many run, and the queue: by the endpoint's count where it counts."""
     slots = view.slots
-    running, limit = slots.running, slots.effective
+    running, limit, queued = slots.running, slots.effective, slots.queued
+    if row is not None and row.slots > 0:
+        running, limit = float(row.in_flight), float(row.slots)
+        queued = row.waiting + known(queued, 0)
     signs: Line = ()
     if not isinstance(running, Missing) and not isinstance(limit, Missing) and 0 < limit <= 16:
         busy = min(int(running), int(limit))
@@ -169,8 +177,8 @@ def slots_row(view: GroupView, cells: int, glyphs: Glyphs) -> Line:
     bare = isinstance(running, Missing) and isinstance(limit, Missing)
     of = "" if bare else f" of {words.number(limit)}"
     count: Line = ((words.number(running), "strong"), (of, "dim"))
-    role = "warn" if known(slots.queued, 0) > 0 else "text"
-    queue: Line = (("queue ", "dim"), (words.number(slots.queued), role))
+    role = "warn" if known(queued, 0) > 0 else "text"
+    queue: Line = (("queue ", "dim"), (words.number(queued), role))
     return (label("slots"), *signs, *joined([count, queue], limit=cells - LABEL - 10))
 
 
@@ -215,7 +223,24 @@ def power_row(view: GroupView, cells: int) -> Line:
     return (label("power"), *joined(parts, limit=cells - LABEL))
 
 
-def _running(view: GroupView, cells: int, glyphs: Glyphs) -> list[Ranked]:
+def standing_row(view: GroupView, row: ClusterRow, cells: int, glyphs: Glyphs) -> Line:
+    """How the endpoint judges it, with its evidence; nothing where the group's own rows say so."""
+    if row.gate != "open" and view.state == "ready":
+        since = f"gate {row.gate}: nothing new comes here"
+        return ((f"{glyphs.warning} ", "warn"), (since, "warn"))
+    told = {"up", "busy"} if view.state == "ready" else {word.value for word in Standing}
+    if row.standing in told:
+        return ()
+    role = "bad" if row.standing == "down" else "warn"
+    word = f"{row.standing.upper()} {words.age(row.seconds)}"
+    sign = glyphs.failed if row.standing == "down" else glyphs.warning
+    say = row.say or "by the endpoint's own evidence"
+    return fit(((f"{sign} ", role), (word, role), ("  ", "text"), (say, "text")), cells, glyphs)
+
+
+def _running(
+    view: GroupView, cells: int, glyphs: Glyphs, row: ClusterRow | None, culprit: str
+) -> list[Ranked]:
     out: list[Ranked] = []
     if view.state in {"draining", "stopping"}:
         out += _leaving(view, cells, glyphs)
@@ -224,11 +249,14 @@ def _running(view: GroupView, cells: int, glyphs: Glyphs) -> list[Ranked]:
         state_pool = state_pool_row(view, cells, glyphs)
         if state_pool:
             out.append((7, state_pool))
-        out.append((3, slots_row(view, cells, glyphs)))
+        out.append((3, slots_row(view, cells, glyphs, row)))
         out.append((4, rates_row(view, cells)))
-    flow = flow_rows(view, cells, glyphs)
+    flow = flow_rows(view, cells, glyphs, row, culprit)
+    judged = standing_row(view, row, cells, glyphs) if row is not None else ()
     power: Ranked = (5, power_row(view, cells))
     out.append(power)
+    if judged:
+        out.append((0, judged))
     if flow:
         out += [(8, ()), *flow]
     elif view.leftovers:

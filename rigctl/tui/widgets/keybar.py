@@ -16,6 +16,9 @@ from rigctl.tui.widgets.lines import Lines
 
 _SHORT = {"sleep-on-idle": "sleep", "start/stop": "start", "commands": "menu"}
 
+_DROP = ("sleep", "toggle", "free", "plots", "journal", "sessions", "commands", "logs", "reclaim")
+"""What goes first where the footer is narrow; each is in the palette and the help."""
+
 
 def footer_actions(state: PanelState, own: tuple[str, ...]) -> list[Action]:
     """The screen's own actions first, then the panel's by rank; reclaim only while it can be."""
@@ -27,6 +30,10 @@ def footer_actions(state: PanelState, own: tuple[str, ...]) -> list[Action]:
         if lent or freed or action in shown:
             continue
         shown.append(action)
+    snapshot = state.snapshot
+    if state.read_only or (snapshot is not None and snapshot.read_only):
+        # On a screen of its own an act that is off is not offered at all.
+        shown = [one for one in shown if one.command is None or one.id not in own]
     return shown
 
 
@@ -39,9 +46,8 @@ def parts(
     table = [(action, keys.shown(action.id), actions.word(action, state)) for action in shown]
     if _size(table, gap) > cells:
         table = [(action, key, _SHORT.get(word, word)) for action, key, word in table]
-    drop = ["sleep", "toggle", "free", "plots", "journal", "commands", "logs", "reclaim"]
     while _size(table, 2) > cells and len(table) > 1:
-        name = next((name for name in drop if any(one[0].id == name for one in table)), "")
+        name = next((name for name in _DROP if any(one[0].id == name for one in table)), "")
         table = [one for one in table if one[0].id != name] if name else table[:-1]
     return table
 

@@ -1,0 +1,77 @@
+"""The endpoint in words: is what it told of now, where is it, what does it carry."""
+
+from __future__ import annotations
+
+from rigctl.core.flow import ClusterRow
+from rigctl.core.reading import Missing
+from rigctl.core.snapshot import EndpointView, Notice
+from rigctl.tui import words
+from rigctl.tui.glyphs import Glyphs
+from rigctl.tui.paint import Line
+
+OLD_SECONDS = 10.0
+"""Without a word for so long, what the endpoint told last is said to be old."""
+
+
+def told(endpoint: EndpointView) -> bool:
+    """Whether its rows are of now."""
+    old = not isinstance(endpoint.age, Missing) and endpoint.age > OLD_SECONDS
+    return endpoint.state in {"up", "leaving"} and not old
+
+
+def cluster(endpoint: EndpointView, name: str) -> ClusterRow | None:
+    """The endpoint's own row of a group, while it is of now."""
+    rows = endpoint.rows.clusters if told(endpoint) else ()
+    return next((row for row in rows if row.cluster == name), None)
+
+
+def client_of(endpoint: EndpointView, session: str) -> str:
+    """Whose session that is; empty without keys."""
+    found = (row.client for row in endpoint.rows.sessions if row.session == session)
+    return next((name for name in found if name != "-"), "")
+
+
+def sign(endpoint: EndpointView, glyphs: Glyphs) -> tuple[str, str, str]:
+    """Glyph, word and role of its state."""
+    return {
+        "none": (glyphs.open_ring, "none", "dim"),
+        "off": (glyphs.open_ring, "off", "dim"),
+        "starting": (glyphs.busy, "starting", "accent"),
+        "up": (glyphs.ready, "up", "good"),
+        "lost": (glyphs.warning, "LOST", "warn"),
+        "leaving": (glyphs.busy, "leaving", "accent"),
+        "backing_off": (glyphs.warning, "backing off", "warn"),
+        "failed": (glyphs.failed, "FAILED", "bad"),
+    }.get(endpoint.state, ("?", endpoint.state, "dim"))
+
+
+def in_flight(endpoint: EndpointView) -> int:
+    """Requests sent and not ended, all clusters together."""
+    return sum(row.in_flight for row in endpoint.rows.clusters)
+
+
+def queue(endpoint: EndpointView) -> Line:
+    """`2 queued, oldest 41 s`, or that nothing waits."""
+    rows = endpoint.rows
+    if not rows.queued:
+        return (("none queued", "dim"),)
+    oldest = words.age(rows.oldest_wait)
+    return ((f"{rows.queued} queued", "warn"), (f", oldest {oldest}", "text"))
+
+
+def address(endpoint: EndpointView) -> str:
+    """`127.0.0.1:8000/v1`, as people type it."""
+    return endpoint.url.partition("://")[2] or endpoint.url
+
+
+def notice(endpoint: EndpointView) -> Notice | None:
+    """What a person should know of an endpoint that is not there, with the next command."""
+    if endpoint.state not in {"lost", "failed", "backing_off"}:
+        return None
+    word = endpoint.state.replace("_", " ")
+    say = ": ".join(part for part in (f"the endpoint is {word}", endpoint.say) if part)
+    next_one = (
+        f"; next: {endpoint.advice}" if endpoint.advice and endpoint.advice not in say else ""
+    )
+    level = "error" if endpoint.state == "failed" else "warning"
+    return Notice("endpoint", level, f"{say}{next_one}")
