@@ -122,7 +122,7 @@ class Why:
 
     rule: str
     """A stable word: `length`, `home`, `free`, `overflow`, `queue`, `only`, `retry`, `too-long`,
-    `off`, `starting`, `full`, `moved`."""
+    `off`, `starting`, `full`, `moved`, `side`, `pinned`, `crashed`."""
     say: str
     """One sentence with its figures."""
     source: str = ""
@@ -165,8 +165,13 @@ class Refuse:
     code: str
     """`context_length_exceeded`, `cluster_off`, `queue_full`, `no_cluster` …"""
     retry_after: int | None
-    """Whole seconds from 1 to 60, never a date (C41)."""
+    """Whole seconds from 1 to 60, never a date (C41). None: trying again does not help, and with a
+    5xx the client is told so (`x-should-retry: false`)."""
     why: Why
+    limit: int = 0
+    """Tokens that work now, for a request that is too long; 0: not about length."""
+    needed: int = 0
+    """Tokens of prompt and answer it would take, as far as is known."""
 
 
 Decision = Send | Wait | Count | Refuse
