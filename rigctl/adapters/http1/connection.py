@@ -7,7 +7,7 @@ import logging
 import socket
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Protocol, cast
 
 from rigctl.adapters.http1.errors import ClientGoneError, RequestError
 from rigctl.adapters.http1.exchange import Exchange
@@ -72,8 +72,7 @@ class Connection(asyncio.Protocol):
         """Bytes ready for the client at the last look, and when it last took some."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = transport = cast("asyncio.Transport", transport)  # uvloop's is no heir
         transport.set_write_buffer_limits(self.limits.unsent)
         sock = transport.get_extra_info("socket")
         if sock.family in (socket.AF_INET, socket.AF_INET6):

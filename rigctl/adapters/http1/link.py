@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 from rigctl.adapters.http1.errors import BrokenAnswerError, DisconnectedError, PeerError
 from rigctl.adapters.http1.messages import Limits, ResponseHead
@@ -95,8 +95,7 @@ class Link(asyncio.Protocol):
         self._paused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = transport = cast("asyncio.Transport", transport)  # uvloop's is no heir
         transport.set_write_buffer_limits(BUFFERED)
 
     @property
