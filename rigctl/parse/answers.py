@@ -1,0 +1,190 @@
+"""Reads an answer on its way to the client: what it says, how it ends, what it cost.
+
+The bytes are not touched, but for one chunk: usage that the proxy asked for and the client did not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rigctl.core.answer import Answer, Doing, Ending, StreamError, Usage
+from rigctl.core.ask import Endpoint
+from rigctl.core.said import Said
+from rigctl.core.sse import Event, Events
+from rigctl.parse import take_chat, take_messages, take_responses
+
+MOST_BODY = 32 * 1024 * 1024
+"""Bytes of an answer that is not a stream that are kept; of a longer one only the end is known."""
+MOST_HELD = 64 * 1024
+"""Bytes of one event held back until it is known not to be our usage chunk."""
+
+_TAKE: dict[Endpoint, Callable[[Answer, Event], bool]] = {
+    Endpoint.MESSAGES: take_messages.take,
+    Endpoint.RESPONSES: take_responses.take,
+}
+_TAKE_BODY: dict[Endpoint, Callable[[Answer, bytes], None]] = {
+    Endpoint.MESSAGES: take_messages.take_body,
+    Endpoint.RESPONSES: take_responses.take_body,
+}
+
+
+class AnswerReader:
+    """Reads one answer, from its first byte to its last.
+
+    Memory: at most `MOST_TEXT` characters of text, one event of `core.sse.MOST_EVENT` bytes, or a
+    body of `MOST_BODY`.
+    """
+
+    __slots__ = (
+        "_body",
+        "_body_bytes",
+        "_drop_lf",
+        "_held",
+        "_held_bytes",
+        "_scanner",
+        "_sent",
+        "_swallow",
+        "_take",
+        "answer",
+        "endpoint",
+        "events",
+        "stream",
+    )
+
+    def __init__(
+        self, endpoint: Endpoint, stream: bool, *, swallow: bool = False, choices: int = 1
+    ) -> None:
+        """`stream`: whether the answer is one, by its content type. `swallow`: the proxy added
+        `include_usage` to the request. `choices`: how many were asked for."""
+        self.endpoint = endpoint
+        self.stream = stream
+        self.answer = Answer(choices)
+        self.events = 0
+        """Events with data so far."""
+        self._take = _TAKE.get(endpoint, take_chat.take)
+        self._scanner = Events()
+        self._swallow = swallow and stream
+        self._held: list[bytes] = []
+        self._held_bytes = 0
+        self._sent = 0
+        self._drop_lf = False
+        self._body: list[bytes] = []
+        self._body_bytes = 0
+
+    @property
+    def choices(self) -> dict[int, Said]:
+        """What the client has received, by choice."""
+        return self.answer.choices
+
+    @property
+    def progress(self) -> int:
+        """Events with content; comments and empty deltas are none (C38)."""
+        return self.answer.progress + self._scanner.passed_over
+
+    @property
+    def doing(self) -> Doing:
+        """What the model was last seen to write."""
+        return self.answer.doing
+
+    @property
+    def first_error(self) -> StreamError | None:
+        """The first error in-band (C34)."""
+        return self.answer.first_error
+
+    @property
+    def usage(self) -> Usage | None:
+        """The engine's count; None where it told none."""
+        return self.answer.usage
+
+    @property
+    def ended(self) -> Ending:
+        """How the answer stands, or ended (C33)."""
+        return self.answer.ended
+
+    @property
+    def done(self) -> bool:
+        """Whether the dialect's last event was seen; where it was not, one has to be added."""
+        return self.answer.done
+
+    @property
+    def at_boundary(self) -> bool:
+        """Whether what was forwarded so far ends between two events."""
+        if self._held_bytes:
+            return self._sent <= self._scanner.open_at
+        return self._scanner.at_boundary
+
+    def feed(self, data: bytes) -> None:
+        """Bytes of the body as they came."""
+        if not self.stream:
+            if self._body_bytes <= MOST_BODY:
+                self._body.append(data)
+            self._body_bytes += len(data)
+            return
+        for event in self._scanner.feed(data):
+            self.events += 1
+            self._take(self.answer, event)
+
+    def filter(self, data: bytes) -> bytes:
+        """Feed, and say what of it to forward: everything but the usage chunk that we asked for.
+
+        An event that may be the one is held back until its end, if it is no longer than
+        `MOST_HELD`. Call `finish` at the end for what is still held.
+        """
+        if not self._swallow:
+            self.feed(data)
+            return data
+        if self._drop_lf and data:
+            self._drop_lf = False
+            if data[0] == 10:
+                self._scanner.feed(data[:1])
+                self._sent += 1
+                data = data[1:]
+        cuts: list[Event] = []
+        for event in self._scanner.feed(data):
+            self.events += 1
+            if self._take(self.answer, event):
+                cuts.append(event)
+        seen = self._sent + self._held_bytes + len(data)
+        open_at = self._scanner.open_at
+        if open_at < self._sent or seen - open_at > MOST_HELD:
+            open_at = seen
+        if not cuts and open_at == seen and not self._held_bytes:
+            self._sent = seen
+            return data
+        if not cuts and open_at == self._sent:
+            self._held.append(data)
+            self._held_bytes += len(data)
+            return b""
+        return self._without(data, cuts, open_at)
+
+    def _without(self, data: bytes, cuts: list[Event], upto: int) -> bytes:
+        """What is held and new, up to that offset of the stream, without the events cut out."""
+        whole = b"".join((*self._held, data))
+        base = at = self._sent
+        kept: list[bytes] = []
+        for event in cuts:
+            if event.start < base:
+                continue  # its head has gone already
+            kept.append(whole[at - base : event.start - base])
+            at = event.end
+            self._drop_lf = at == base + len(whole) and whole[-1] == 13
+        kept.append(whole[at - base : upto - base])
+        rest = whole[upto - base :]
+        self._held = [rest] if rest else []
+        self._held_bytes = len(rest)
+        self._sent = upto
+        return b"".join(kept)
+
+    def finish(self) -> bytes:
+        """The connection has closed: what `filter` still held, to be forwarded."""
+        self.answer.closed = True
+        if not self.stream and self._body:
+            body, self._body = b"".join(self._body), []
+            if self._body_bytes <= MOST_BODY:
+                _TAKE_BODY.get(self.endpoint, take_chat.take_body)(self.answer, body)
+            else:
+                self.answer.whole = False
+        held = b"".join(self._held)
+        self._sent += len(held)
+        self._held, self._held_bytes = [], 0
+        return held

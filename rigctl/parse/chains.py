@@ -1,0 +1,70 @@
+"""The digests by which a conversation is known again, and the sizes that are counted beside.
+
+`turns[i]` covers the messages up to the i-th; `chain[i + 1]` the same with system and tools before
+them, `chain[0]` those alone. Cumulative: who shares the i-th has everything before it in common.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+from rigctl.core.ask import Digest
+
+DIGEST = 16
+OPENING = 4_000
+"""Characters of the owner's own rule."""
+BLOCK = 4_096
+"""Characters, or token ids, of plain prompt that make one link: it has no messages."""
+MOST_LINKS = 4_096
+"""Links of one chain; what comes after them is in none."""
+
+
+@dataclass(slots=True)
+class Chain:
+    """What grows while a conversation is walked through."""
+
+    head: Digest = b""
+    turns: list[Digest] = field(default_factory=list)
+    chain: list[Digest] = field(default_factory=list)
+    answered_at: int = 0
+    text_bytes: int = 0
+    pictures: int = 0
+    messages: int = 0
+    opening: list[str] = field(default_factory=list)
+    opening_left: int = OPENING
+
+    def open(self, text: str) -> None:
+        """Text of the prompt's beginning, in its order."""
+        if self.opening_left > 0 and text:
+            self.opening.append(text[: self.opening_left])
+            self.opening_left -= len(text)
+
+    def opening_digest(self) -> Digest:
+        """Of the first characters; empty where there are none."""
+        text = "".join(self.opening)
+        return digest(encode(text)) if text else b""
+
+    def begin(self, head: bytes) -> None:
+        """System and tools, in their normal form."""
+        self.head = digest(head)
+        self.chain.append(self.head)
+
+    def link(self, so_far: Digest) -> None:
+        """One link more, of everything so far but the head."""
+        if len(self.turns) < MOST_LINKS:
+            self.turns.append(so_far)
+            self.chain.append(digest(self.head + so_far))
+
+
+def digest(data: bytes) -> Digest:
+    """16 bytes of BLAKE2b."""
+    return blake2b(data, digest_size=DIGEST).digest()
+
+
+def encode(text: str) -> bytes:
+    """UTF-8; half characters, which JSON can spell, are taken as they are."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")

@@ -1,0 +1,106 @@
+"""A request's body, decoded once for all who look at it: the sizes, the chain, the rewriting."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from rigctl.parse.extras import STRIPPED
+
+
+class Body(msgspec.Struct, gc=False):
+    """The top level, as far as anybody here looks at it. UNSET: the key is not there."""
+
+    model: Any = UNSET
+    messages: Any = UNSET
+    system: Any = UNSET
+    tools: Any = UNSET
+    tool_choice: Any = UNSET
+    functions: Any = UNSET
+    prompt: Any = UNSET
+    input: Any = UNSET
+    instructions: Any = UNSET
+    previous_response_id: Any = UNSET
+    stream: Any = UNSET
+    stream_options: Any = UNSET
+    max_tokens: Any = UNSET
+    max_completion_tokens: Any = UNSET
+    max_output_tokens: Any = UNSET
+    n: Any = UNSET
+    metadata: Any = UNSET
+    prompt_cache_key: Any = UNSET
+    conversation: Any = UNSET
+    conversation_id: Any = UNSET
+    session_id: Any = UNSET
+    thinking: Any = UNSET
+    reasoning: Any = UNSET
+    reasoning_effort: Any = UNSET
+    output_config: Any = UNSET
+    response_format: Any = UNSET
+    text: Any = UNSET
+    regex: Any = UNSET
+    ebnf: Any = UNSET
+    json_schema: Any = UNSET
+    logprobs: Any = UNSET
+    top_logprobs: Any = UNSET
+    chat_template_kwargs: Any = UNSET
+    custom_params: Any = UNSET
+    priority: Any = UNSET
+
+
+_READ = frozenset(Body.__struct_fields__)
+_Watched = msgspec.defstruct(
+    "_Watched",
+    [(name, msgspec.Raw | msgspec.UnsetType, UNSET) for name in sorted(STRIPPED - _READ)],
+    bases=(Body,),
+    gc=False,
+)
+_WATCHED = tuple(sorted(STRIPPED))
+_DECODER: msgspec.json.Decoder[Body] = msgspec.json.Decoder(_Watched)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """One body and what it holds."""
+
+    raw: bytes
+    body: Body
+    """All UNSET where nothing could be read."""
+    extras: frozenset[str] = frozenset()
+    """Keys of `STRIPPED` that are there, whatever their value and however they are spelled."""
+    plain: dict[str, Any] | None = None
+    """The whole of it where only Python's own reader can: NaN, lone surrogates, UTF-16."""
+    fault: str = ""
+    """Why it is no JSON object; empty: it is one."""
+
+
+def open_body(raw: bytes) -> Opened:
+    """Decode; never raises.
+
+    What msgspec refuses, the engine's reader (Python's own) may still take: NaN, a lone surrogate,
+    UTF-16. Such a body is read by Python's as well, or a client could get past us with it.
+    """
+    try:
+        body = _DECODER.decode(raw)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return _python(raw)
+    return Opened(
+        raw, body, frozenset(name for name in _WATCHED if getattr(body, name) is not UNSET)
+    )
+
+
+def _python(raw: bytes) -> Opened:
+    try:
+        plain = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        # Where a decoder's message quotes the text, the text is a prompt: it stays out.
+        where = f" at byte {error.pos}" if isinstance(error, json.JSONDecodeError) else ""
+        return Opened(raw, Body(), fault=f"The body is not valid JSON{where}.")
+    if not isinstance(plain, dict):
+        return Opened(raw, Body(), fault="The body is not a JSON object.")
+    body = Body(**{name: plain[name] for name in _READ & plain.keys()})
+    return Opened(raw, body, frozenset(STRIPPED & plain.keys()), plain)
