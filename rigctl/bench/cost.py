@@ -27,6 +27,20 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
+def exact_cpu_seconds(pid: int) -> float:
+    """The same to the nanosecond, of the threads that live now; 0 where the process is gone.
+
+    The kernel's tick of 10 ms is as much as a good relay spends on 500 tokens.
+    """
+    total = 0
+    for task in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        try:
+            total += int(task.read_text().split()[0])
+        except OSError:  # the thread ended
+            continue
+    return total / 1e9
+
+
 def memory_mb(pid: int) -> float:
     """Proportional set size in MB."""
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+
+HELD = 0.75
+"""Share of the rounds in which a bar must hold: less is a coin's toss, and is said so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,16 +18,34 @@ class Figure:
     name: str
     value: float
     unit: str
-    """`ms`, `s`, `%` of one core, `MB` (10^6 bytes), `kB/s`."""
+    """`ms`, `s`, `%` of one core, `MB` (10^6 bytes), `kB/s`; empty for a count."""
+    rounds: tuple[float, ...] = ()
+    """What each round of the run gave, in order; `value` is their median. Empty: one round."""
+
+    @classmethod
+    def of(cls, name: str, rounds: Sequence[float], unit: str) -> Figure:
+        """The median of several rounds."""
+        return cls(name, statistics.median(rounds), unit, tuple(rounds))
 
     def __str__(self) -> str:
-        digits = 0 if self.value >= 100 else 1 if self.value >= 10 else 2
-        return f"{self.name} {self.value:.{digits}f} {self.unit}"
+        spread = ""
+        if len(self.rounds) > 1:
+            spread = f" [{_short(min(self.rounds))} to {_short(max(self.rounds))}]"
+        return f"{self.name} {_short(self.value)} {self.unit}".rstrip() + spread
+
+
+def _short(value: float) -> str:
+    size = abs(value)
+    return f"{value:.{0 if size >= 100 else 1 if size >= 10 else 2 if size >= 0.1 else 3}f}"
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A promise: a figure of ours at most `limit`, in the figure's unit or as a ratio to a peer."""
+    """A promise: a figure of ours at most `limit`, in the figure's unit or as a ratio to a peer.
+
+    Where both were taken in the same rounds, each round is held against the peer's own of that
+    round: what disturbed one disturbed the other.
+    """
 
     figure: str
     """Name of our figure."""
@@ -30,6 +54,16 @@ class Bar:
     """Name of the peer's figure that it is divided by; empty compares the figure itself."""
     below: bool = False
     """Strictly under the limit rather than at most."""
+    plus: float = 0.0
+    """Added to the peer's share, in the figure's unit."""
+    exact: bool = False
+    """The limit and nothing else: a count."""
+
+    def margin(self, ours: float, peer: float) -> float:
+        """How far under the limit; negative: over it."""
+        if self.exact:
+            return -abs(ours - self.limit)
+        return (self.limit * peer + self.plus if self.peer else self.limit) - ours
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +76,13 @@ class Row:
     bar: str
     """The promise in words."""
     bars: tuple[Bar, ...]
-    peer: str
-    """Who must have been measured in the same run for the row to count."""
+    peer: str = ""
+    """Who must have been measured in the same run for the row to count; empty: whom the bars
+    name."""
+    beside: str = ""
+    """A peer whose ratio is shown whatever the bars say."""
+    how: str = ""
+    """How the figures are taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +106,13 @@ class Verdict:
     ratios: tuple[str, ...]
     why: str
     """Empty when met; else the bar that was missed, or what was not measured."""
+    absent: bool = False
+    """A peer that a bar needs is not in this run; the row counts as not met."""
+
+    @property
+    def word(self) -> str:
+        """For the table."""
+        return "met" if self.met else "peer not in this run" if self.absent else "not met"
 
 
 ROWS: tuple[Row, ...] = (
@@ -145,29 +191,74 @@ def row(identity: str) -> Row:
 
 
 def judge(result: Result) -> Verdict:
-    """A row is met when every bar is kept and its peer was measured in the same run."""
+    """A row is met when every bar is kept and its peers were measured in the same run."""
     if result.missing:
         return Verdict(False, (), result.missing)
     ours = {figure.name: figure for figure in result.ours}
     peers = {figure.name: figure for figure in result.peers}
-    if not any(name.startswith(result.row.peer) for name in peers):
-        return Verdict(False, (), f"no peer in this run: {result.row.peer}")
-    ratios: list[str] = []
+    needed = result.row.peer
+    if needed and not any(name.startswith(needed) for name in peers):
+        return Verdict(False, (), f"peer not in this run: {needed}", absent=True)
+    ratios: dict[str, None] = {}
     missed: list[str] = []
+    absent = False
     for bar in result.row.bars:
-        figure = ours.get(bar.figure)
+        figure, other = ours.get(bar.figure), peers.get(bar.peer)
         if figure is None:
             missed.append(f"{bar.figure} was not measured")
-            continue
-        value = figure.value
-        if bar.peer:
-            other = peers.get(bar.peer)
-            if other is None or other.value <= 0:
-                missed.append(f"{bar.peer} was not measured")
-                continue
-            value = figure.value / other.value
-            ratios.append(f"{value:.2f} × {bar.peer}")
-        if value > bar.limit or (bar.below and value >= bar.limit):
-            over = f"{value:.2f} × {bar.peer}" if bar.peer else str(figure)
-            missed.append(f"{over} is over {bar.limit:g}")
-    return Verdict(not missed, tuple(ratios), "; ".join(missed))
+        elif bar.peer and other is None:
+            absent = True
+            missed.append(f"peer not in this run: {bar.peer}")
+        else:
+            if other is not None:
+                ratios[_ratio(figure, other)] = None
+            missed += _missed(bar, figure, other)
+    ratios |= dict.fromkeys(_beside(result.row, ours, peers))
+    return Verdict(not missed, tuple(ratios), "; ".join(missed), absent)
+
+
+def _beside(row: Row, ours: Mapping[str, Figure], peers: Mapping[str, Figure]) -> list[str]:
+    """The ratio to the row's companion, for each figure that has one of the same unit."""
+    other = peers.get(row.beside)
+    if other is None:
+        return []
+    first = next(iter(ours.values()), None)
+    return [] if first is None or first.unit != other.unit else [_ratio(first, other)]
+
+
+def _ratio(ours: Figure, peer: Figure) -> str:
+    lowest = min(peer.rounds, default=peer.value)
+    if lowest <= 0:
+        return f"no ratio to {peer.name}: its figure is not apart from 0"
+    return f"{ours.value / peer.value:.2f} × {peer.name}"
+
+
+def _missed(bar: Bar, figure: Figure, other: Figure | None) -> list[str]:
+    """What is to be said against a bar; nothing when it is kept."""
+    mine = figure.rounds or (figure.value,)
+    theirs = (other.rounds or (other.value,)) if other is not None else (0.0,) * len(mine)
+    if len(theirs) != len(mine):
+        mine, theirs = (figure.value,), (other.value if other is not None else 0.0,)
+    margins = [bar.margin(a, b) for a, b in zip(mine, theirs, strict=True)]
+    held = sum(margin > 0 or (margin == 0 and not bar.below) for margin in margins)
+    middle = statistics.median(margins)
+    if middle < 0 or (bar.below and middle == 0):
+        return [_over(bar, figure, other)]
+    if held < math.ceil(HELD * len(margins)):
+        say = f"too close to call: {_limit(bar)} held in {held} of {len(margins)} rounds"
+        return [say]
+    return []
+
+
+def _over(bar: Bar, figure: Figure, other: Figure | None) -> str:
+    if bar.exact:
+        return f"{figure} is not {bar.limit:g}"
+    if other is not None and not bar.plus:
+        return f"{figure.value / other.value:.2f} × {other.name} is over {bar.limit:g}"
+    return f"{figure} is over {_limit(bar)}"
+
+
+def _limit(bar: Bar) -> str:
+    if not bar.peer:
+        return f"{bar.limit:g}"
+    return f"{bar.limit:.3g} × {bar.peer}" + (f" + {bar.plus:g}" if bar.plus else "")
