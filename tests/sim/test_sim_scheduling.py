@@ -135,6 +135,16 @@ def test_an_aborted_prefill_gives_everything_back() -> None:
     assert batcher.idle
 
 
+def test_a_retraction_pays_for_the_token_it_makes_room_for() -> None:
+    """The starved answer's new slots are taken from the pool, not conjured."""
+    batcher = Batcher(BatchLimits(3, 1000, 2, 4), KvPool(4500))
+    batcher.add(request("short", mark(798, "b"), 390))
+    batcher.add(request("long", mark(3118, "a"), 390))
+    assert len(run(batcher)) == 2
+    assert batcher.retracted
+    assert batcher.pool.pinned == 0
+
+
 @seed(20261129)
 @settings(max_examples=120, deadline=None, database=None)
 @given(

@@ -8,9 +8,10 @@ import pytest
 
 from rigctl.sim.sglang.board import Board, number
 from rigctl.sim.sglang.flags import parse
-from rigctl.sim.sglang.generation import RefusedError, check_lengths, read_wish
 from rigctl.sim.sglang.identity import CannotStartError, identify
+from rigctl.sim.sglang.refusals import RefusedError, check_lengths
 from rigctl.sim.sglang.settings import read_settings
+from rigctl.sim.sglang.wishes import read_wish
 
 MODEL = ("--model-path", "Qwen/Qwen3.8-27B")
 

@@ -1,60 +1,91 @@
-"""How an answer goes out: whole, or as a stream whose status line waits for the first token."""
+"""How an answer goes out: whole, or as a stream; and what goes wrong with it on demand."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
+from collections.abc import AsyncIterator, Callable
 
 from rigctl.adapters.http1 import ClientGoneError, Exchange
 from rigctl.sim.sglang import replies
 from rigctl.sim.sglang.board import Board
 from rigctl.sim.sglang.engine import Answer, Engine
+from rigctl.sim.sglang.frames import PLAIN, Dialect, Native, OpenAi, Run
+from rigctl.sim.sglang.frames_messages import Messages
+from rigctl.sim.sglang.frames_responses import Responses
 from rigctl.sim.sglang.generation import Said, Wish, say, submit, watch_client
+from rigctl.sim.sglang.refusals import MESSAGES, RESPONSES, RefusedError, body_of
 from rigctl.sim.sglang.settings import Settings
 
 LOOK_SECONDS = 4.0
-"""How often SGLang looks whether a client still waits for its first token."""
+"""How often SGLang looks whether a client still waits for its first token or its only answer."""
 JSON = (b"content-type", b"application/json")
 STREAM = (b"content-type", b"text/event-stream; charset=utf-8")
+SPLIT_SECONDS = 0.002
+"""Between the two writes of a frame that is split."""
 
-_KINDS = {
-    "/v1/chat/completions": ("chat.completion.chunk", "chat.completion"),
-    "/v1/completions": ("text_completion", "text_completion"),
-}
+
+def dialect(run: Run) -> Dialect:
+    """Who speaks for this path."""
+    if run.wish.path in PLAIN:
+        return OpenAi(run)
+    if run.wish.path == MESSAGES:
+        return Messages(run)
+    return Responses(run) if run.wish.path == RESPONSES else Native(run)
 
 
 class Answering:
     """Carries wishes to the engine and what it says back to the client."""
 
     def __init__(
-        self, engine: Engine, board: Board, settings: Settings, cache_report: bool, thinking: bool
+        self,
+        engine: Engine,
+        board: Board,
+        settings: Settings,
+        cache_report: bool,
+        crash: Callable[[], None],
     ) -> None:
         self._engine = engine
         self._board = board
         self._settings = settings
         self._cache_report = cache_report
-        self._thinking = thinking
+        self._crash = crash
 
-    async def serve(self, exchange: Exchange, wish: Wish) -> None:
-        """Run one wish to its end. ClientGoneError when nobody waits for it any more."""
+    async def serve(self, exchange: Exchange, wish: Wish) -> replies.Json | None:
+        """Run one wish to its end; a whole answer's body. RefusedError, ClientGoneError."""
+        if wish.fault.kind == "refuse":
+            raise RefusedError("refused on demand", wish.fault.after or 500, "InternalServerError")
+        if wish.late is not None:
+            await self._too_late(exchange, wish, wish.late)
+            return None
         started = time.monotonic()
-        answer = submit(self._engine, wish)
-        look = self._settings.real(LOOK_SECONDS)
+        answers = submit(self._engine, wish)
+        run = Run(wish, tuple(answers), self._cache_report, self._settings.speed)
+        speaks = dialect(run)
+
+        def look() -> float:
+            waits = not wish.stream or not (speaks.early or answers[0].began)
+            return self._settings.real(LOOK_SECONDS) if waits else 0.0
+
         watch = asyncio.get_running_loop().create_task(
-            watch_client(exchange.gone, self._engine, answer, look)
+            watch_client(exchange.gone, self._engine, answers, look)
         )
+        body: replies.Json | None = None
         try:
             if wish.stream:
-                await self._stream(exchange, wish, answer)
+                await self._stream(exchange, wish, speaks, say(answers))
             else:
-                await self._whole(exchange, wish, answer)
+                body = speaks.whole([part async for part in say(answers)])
+                await exchange.respond(200, replies.dump(body), [JSON])
         except ClientGoneError:
-            self._engine.drop(answer.request)
+            for answer in answers:
+                self._engine.drop(answer.request)
             raise
         finally:
             watch.cancel()
-            self._book(wish, answer, started)
+            for answer in answers:
+                self._book(wish, answer, started)
+        return body
 
     def _book(self, wish: Wish, answer: Answer, started: float) -> None:
         """What moves only at a request's end."""
@@ -83,104 +114,89 @@ class Answering:
         board.observe("uncached_prompt_tokens_histogram", wish.prompt.tokens - request.cached)
         board.observe("generation_tokens_histogram", request.output)
 
-    def _usage(self, wish: Wish, answer: Answer) -> replies.Json:
-        request = answer.request
-        cached = request.cached if self._cache_report else None
-        thought = min(request.thoughts, request.output)
-        return replies.usage(wish.prompt.tokens, request.output, cached, thought)
+    @staticmethod
+    async def _begin(exchange: Exchange, wish: Wish) -> None:
+        more = [(b"cache-control", b"no-cache")] if wish.path == RESPONSES else []
+        await exchange.start(200, [*more, STREAM])
 
-    async def _whole(self, exchange: Exchange, wish: Wish, answer: Answer) -> None:
-        parts = [part async for part in say(answer)]
-        text = "".join(part.text for part in parts).rstrip(" ")
-        thought = "".join(part.thought for part in parts).rstrip(" ") or None
-        finish = parts[-1].finish
-        request = answer.request
-        body: dict[str, Any]
-        if wish.path == "/generate":
-            body = {
-                "text": text,
-                "output_ids": list(range(request.output)),
-                "meta_info": self._meta(wish, answer, finish),
-            }
-            await exchange.respond(200, replies.dump(body), [JSON])
-            return
-        choice: dict[str, Any] = {"index": 0}
-        if wish.path == "/v1/completions":
-            choice["text"] = text
-        else:
-            message = {"role": "assistant", "content": text or None, "reasoning_content": thought}
-            choice["message"] = message
-        choice |= {"logprobs": None, "finish_reason": finish, "matched_stop": None}
-        body = {
-            "id": wish.rid,
-            "object": _KINDS[wish.path][1],
-            "created": int(time.time()),
-            "model": wish.model,
-            "choices": [choice],
-            "usage": self._usage(wish, answer),
-            "metadata": replies.metadata(request.output),
-        }
-        await exchange.respond(200, replies.dump(body), [JSON])
-
-    def _meta(self, wish: Wish, answer: Answer, finish: str) -> dict[str, Any]:
-        request = answer.request
-        return {
-            "id": wish.rid,
-            "finish_reason": {"type": finish, "length": request.output} if finish else None,
-            "prompt_tokens": wish.prompt.tokens,
-            "completion_tokens": request.output,
-            "cached_tokens": request.cached,
-            "cached_tokens_details": None,
-            "reasoning_tokens": min(request.thoughts, request.output),
-            "num_retractions": 0,
-            "dp_rank": None,
-            "e2e_latency": (time.monotonic() - request.arrived) * self._settings.speed,
-            **replies.metadata(request.output),
-        }
-
-    async def _stream(self, exchange: Exchange, wish: Wish, answer: Answer) -> None:
-        pieces = say(answer)
-        first = await anext(pieces)
-        await exchange.start(200, [STREAM])
-        if wish.path == "/v1/chat/completions":
-            delta = {"reasoning_content": None, "role": "assistant", "content": ""}
-            await exchange.write(self._frame(wish, [_choice({"delta": delta}, None)]))
-        whole: list[str] = []
-        piece = first
-        while True:
-            await self._piece(exchange, wish, answer, piece, whole)
-            if piece.finish:
-                break
-            piece = await anext(pieces)
-        if wish.usage_asked and wish.path != "/generate":
-            await exchange.write(self._frame(wish, [], usage=self._usage(wish, answer)))
-        await exchange.write(b"data: [DONE]\n\n")
+    async def _too_late(self, exchange: Exchange, wish: Wish, wrong: RefusedError) -> None:
+        """The refusal of an endpoint that has said 200 already."""
+        speaks = dialect(Run(wish, (), self._cache_report, self._settings.speed))
+        await self._begin(exchange, wish)
+        end = speaks.done() if wish.path == MESSAGES else b""
+        await exchange.write(speaks.open() + speaks.failure(wrong) + end)
         await exchange.finish()
 
-    async def _piece(
-        self, exchange: Exchange, wish: Wish, answer: Answer, piece: Said, whole: list[str]
+    async def _stream(
+        self, exchange: Exchange, wish: Wish, speaks: Dialect, pieces: AsyncIterator[Said]
     ) -> None:
-        whole.append(piece.thought + piece.text)
-        if wish.path == "/generate":
-            body = {"text": "".join(whole), "meta_info": self._meta(wish, answer, piece.finish)}
-            await exchange.write(b"data: " + replies.dump(body) + b"\n\n")
-            return
-        chat = wish.path == "/v1/chat/completions"
-        for key, text in (("reasoning_content", piece.thought), ("content", piece.text)):
-            if not text:
-                continue
-            delta = {"reasoning_content": None, key: text}
-            row: dict[str, Any] = {"delta": delta} if chat else {"text": text}
-            await exchange.write(self._frame(wish, [_choice(row, None)]))
-        if piece.finish:
-            row = {"delta": {"reasoning_content": None}} if chat else {"text": ""}
-            await exchange.write(self._frame(wish, [_choice(row, piece.finish)]))
+        fault = wish.fault
+        if speaks.early:
+            await self._begin(exchange, wish)
+            if opening := speaks.open():
+                await exchange.write(opening)
+        first = await anext(pieces)
+        if not speaks.early:
+            await self._begin(exchange, wish)
+        left = len(wish.choices)
+        piece, silent = first, False
+        while True:
+            if fault.kind == "silence" and not silent and piece.output > fault.after:
+                silent = True
+                await asyncio.sleep(fault.seconds)
+            if await self._goes_wrong(exchange, wish, speaks, piece):
+                return
+            frames = speaks.said(piece)
+            if piece.finish:
+                left -= 1
+                if fault.kind == "no-finish" and not left:
+                    await self._write(exchange, frames, wish)
+                    await exchange.finish()
+                    return
+                frames += speaks.finished(piece)
+            await self._write(exchange, frames, wish)
+            if not left:
+                break
+            piece = await anext(pieces)
+        await exchange.write(speaks.last() + (b"" if fault.kind == "no-done" else speaks.done()))
+        await exchange.finish()
+
+    async def _goes_wrong(
+        self, exchange: Exchange, wish: Wish, speaks: Dialect, piece: Said
+    ) -> bool:
+        """Whether the stream ended here because of its fault."""
+        fault = wish.fault
+        if fault.kind not in ("die", "cut", "error") or piece.output < fault.after:
+            return False
+        if fault.kind == "die":
+            self._crash()
+            await exchange.gone.wait()
+            return True
+        for answer in [self._engine.answers.get(wish.rid)]:
+            if answer is not None:
+                self._engine.drop(answer.request)
+        if fault.kind == "cut":
+            exchange.abort()
+            return True
+        say = "Scheduler hit an exception on demand"
+        wrong = RefusedError(say, 500, "InternalServerError")
+        end = b"" if wish.path == RESPONSES else speaks.done()
+        await exchange.write(speaks.failure(wrong) + end)
+        await exchange.finish()
+        return True
 
     @staticmethod
-    def _frame(wish: Wish, choices: list[replies.Json], **more: object) -> bytes:
-        return replies.chunk(wish.rid, wish.model, _KINDS[wish.path][0], choices, **more)
+    async def _write(exchange: Exchange, frames: bytes, wish: Wish) -> None:
+        if not frames:
+            return
+        cut = next((at for at, byte in enumerate(frames) if byte & 0xC0 == 0x80), 0)
+        if wish.fault.kind == "split" and cut:
+            await exchange.write(frames[:cut])
+            await asyncio.sleep(SPLIT_SECONDS)
+            frames = frames[cut:]
+        await exchange.write(frames)
 
 
-def _choice(row: dict[str, Any], finish: str | None) -> replies.Json:
-    tail = {"logprobs": None, "finish_reason": finish, "matched_stop": None}
-    return {"index": 0, **row, **tail}
+def refusal(path: str, wrong: RefusedError) -> bytes:
+    """The body of a refusal at this path."""
+    return replies.dump(body_of(path, wrong))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from rigctl.sim.sglang.pool import KvPool, Node
 from rigctl.sim.sglang.prompts import Piece, Prompt
+from rigctl.sim.sglang.speech import Speech
 
 NEW_TOKEN_RATIO = 0.7
 """Share of its wanted output that a request must find room for before it is let in."""
@@ -25,10 +26,8 @@ class Request:
     natural: int
     """Where the answer ends by itself."""
     arrived: float
-    seed: int = 0
-    """Which words it will say."""
-    thoughts: int = 0
-    """How many of its first tokens are thought."""
+    speech: Speech | None = None
+    """What it will say; nothing for a probe."""
     path: list[Node] = field(default_factory=list)
     """The locked prefix."""
     cached: int = 0
@@ -242,10 +241,8 @@ class Batcher:
             request.credit += tokens
             gain = min(int(request.credit + 1e-9), self._left(request))
             request.credit -= int(request.credit + 1e-9)
-            if not self.pool.take(gain) and not self._retract(request):
+            if not self._make_room(request, gain):
                 request.finish = "length"
-                continue
-            if request not in self.running:
                 continue
             request.own += gain
             request.output += gain
@@ -256,6 +253,13 @@ class Batcher:
     @staticmethod
     def _left(request: Request) -> int:
         return max(0, min(request.limit, request.natural) - request.output)
+
+    def _make_room(self, request: Request, gain: int) -> bool:
+        """Pin slots for new tokens, other answers thrown back where there are too few."""
+        while not self.pool.take(gain):
+            if not self._retract(request):
+                return False
+        return True
 
     def _retract(self, starved: Request) -> bool:
         """The newest other answer gives its slots up and starts again later."""

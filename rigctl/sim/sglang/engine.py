@@ -11,7 +11,7 @@ from rigctl.sim.sglang.batching import Batcher, Decode, Prefill, Request
 from rigctl.sim.sglang.board import Board
 from rigctl.sim.sglang.figures import Figures
 from rigctl.sim.sglang.logs import Log
-from rigctl.sim.sglang.prompts import Piece, chat_pieces, word
+from rigctl.sim.sglang.prompts import Piece, chat_pieces
 from rigctl.sim.sglang.settings import Settings
 from rigctl.sim.world import Duty, EngineSpeed
 
@@ -198,7 +198,8 @@ class Engine:
 
 def spoken(request: Request) -> list[Piece]:
     """An ended chat answer as the next turn's prompt will carry it: without its thought."""
-    if not request.prompt.chat:
+    speech = request.speech
+    if not request.prompt.chat or speech is None:
         return []
-    words = (word(request.seed, number) for number in range(request.thoughts, request.output))
-    return chat_pieces("assistant", "".join(words))
+    tokens = (speech.token(number) for number in range(speech.thoughts, request.output))
+    return chat_pieces("assistant", "".join(token.text for token in tokens if token.shown))

@@ -1,25 +1,24 @@
-"""The endpoints that generate: their bodies checked, run by the engine, answered or streamed."""
+"""A request that was taken: what it wants, its run through the engine, its answer in pieces."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
 import uuid
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from rigctl.sim.sglang import prompts
 from rigctl.sim.sglang.batching import Request
 from rigctl.sim.sglang.engine import Answer, Engine
-from rigctl.sim.sglang.identity import Identity
+from rigctl.sim.sglang.faults import Fault
+from rigctl.sim.sglang.refusals import EngineRefusedError, RefusedError
+from rigctl.sim.sglang.speech import CallPart, Speech
 
-PATHS = ("/v1/chat/completions", "/v1/completions", "/generate")
-
-
-class RefusedError(Exception):
-    """A body that SGLang answers with 400; the text is its own."""
+CHAT = "/v1/chat/completions"
+COMPLETIONS = "/v1/completions"
+GENERATE = "/generate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,140 +30,123 @@ class Wish:
     model: str
     prompt: prompts.Prompt
     limit: int
-    natural: int
-    thoughts: int
-    seed: int
+    """Most tokens of one choice."""
+    choices: tuple[Speech, ...]
     stream: bool
-    usage_asked: bool
+    usage_asked: bool = False
+    usage_each: bool = False
+    """Usage in every frame that carries text."""
+    tools: bool = False
+    """Whether tools are offered and their calls parsed."""
+    thinks: bool = False
+    logprobs: int | None = None
+    """Alternatives told for each token; None tells none."""
+    session: str = ""
+    fault: Fault = field(default_factory=Fault)
+    late: RefusedError | None = None
+    """A refusal that comes only once the stream has begun: `/v1/messages` and `/v1/responses`."""
+    body: dict[str, Any] = field(default_factory=dict)
+    """What the answer echoes of the request: `/v1/responses`."""
+
+    @property
+    def thoughts(self) -> int:
+        """How many of the first choice's first tokens are thought."""
+        return self.choices[0].thoughts
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A piece of the answer."""
+    """A piece of one choice's answer."""
 
+    choice: int
     text: str
     thought: str
+    calls: tuple[CallPart, ...]
     output: int
     finish: str
+    """`stop`, `length`, `tool_calls` or `abort` in its last piece."""
+    tokens: tuple[str, ...] = ()
 
 
-def _natural(seed: int) -> int:
-    """Where an answer ends by itself: a few hundred tokens, fixed for a prompt."""
-    return 120 + seed % 480
+def submit(engine: Engine, wish: Wish) -> list[Answer]:
+    """Hand a wish to the engine, one request a choice. EngineRefusedError for an id in flight.
 
-
-def read_wish(path: str, body: Mapping[str, Any], identity: Identity, think_limit: int) -> Wish:
-    """Check a body as SGLang's serving layer does. RefusedError carries its words."""
-    sampling: Mapping[str, Any] = body
-    if path == "/v1/chat/completions":
-        messages = body.get("messages")
-        if not isinstance(messages, list) or not messages:
-            raise RefusedError("Messages cannot be empty.")
-        try:
-            prompt = prompts.chat_prompt(messages)
-        except ValueError as wrong:
-            raise RefusedError(str(wrong)) from wrong
-    elif path == "/v1/completions":
-        prompt = _text_or_ids(body.get("prompt"))
-    else:
-        sampling = body.get("sampling_params") or {}
-        prompt = _text_or_ids(body.get("text") or body.get("input_ids"))
-    wanted = sampling.get("max_completion_tokens") or sampling.get("max_tokens")
-    wanted = wanted or sampling.get("max_new_tokens")
-    if wanted is None and path != "/v1/chat/completions":
-        wanted = 16 if path == "/v1/completions" else 128
-    limit = check_lengths(prompt.tokens, wanted, identity)
-    seed = int.from_bytes(hashlib.blake2b(repr(prompt.pieces[-2:]).encode()).digest()[:4], "big")
-    kwargs = body.get("chat_template_kwargs") or {}
-    thinks = bool(identity.args.get("reasoning_parser")) and path == PATHS[0]
-    thinks = thinks and kwargs.get("enable_thinking", True) is not False
-    thoughts = min(_natural(seed) * 2 // 3, think_limit or 1 << 30) if thinks else 0
-    options = body.get("stream_options") or {}
-    return Wish(
-        path,
-        str(body.get("rid") or uuid.uuid4().hex),
-        str(body.get("model") or identity.name),
-        prompt,
-        limit,
-        limit if sampling.get("ignore_eos") else thoughts + _natural(seed),
-        thoughts,
-        seed,
-        bool(body.get("stream")),
-        bool(options.get("include_usage")),
-    )
-
-
-def check_lengths(tokens: int, wanted: int | None, identity: Identity) -> int:
-    """The answer's limit in tokens. RefusedError in the three wordings SGLang has for too long."""
-    if tokens == 0:
-        raise RefusedError("Input is empty.")
-    if tokens >= identity.context:
-        raise RefusedError(
-            f"The input ({tokens} tokens) is longer than the model's context length "
-            f"({identity.context} tokens)."
+    With several choices SGLang drops the id it was given and makes one for each.
+    """
+    if wish.rid in engine.answers:
+        raise EngineRefusedError(f"Duplicate request ID detected: {wish.rid}")
+    several = len(wish.choices) > 1
+    return [
+        engine.submit(
+            Request(
+                uuid.uuid4().hex if several else wish.rid,
+                wish.prompt,
+                wish.limit,
+                max(1, speech.natural),
+                time.monotonic(),
+                speech,
+            )
         )
-    if wanted is not None and tokens + wanted > identity.context:
-        raise RefusedError(
-            "Requested token count exceeds the model's maximum context length of "
-            f"{identity.context} tokens. You requested a total of {tokens + wanted} tokens: "
-            f"{tokens} tokens from the input messages and {wanted} tokens for the completion. "
-            "Please reduce the number of tokens in the input messages or the completion to fit "
-            "within the limit."
-        )
-    if tokens > identity.input_limit:
-        raise RefusedError(
-            f"Input length ({tokens} tokens) exceeds the maximum allowed length "
-            f"({identity.input_limit} tokens). Use a shorter input or enable --allow-auto-truncate."
-        )
-    room = min(identity.context, identity.pool) - tokens - 1
-    return max(1, room if wanted is None else min(int(wanted), room))
+        for speech in wish.choices
+    ]
 
 
-def _text_or_ids(value: object) -> prompts.Prompt:
-    if isinstance(value, str):
-        return prompts.plain_prompt(value)
-    if isinstance(value, list) and value and all(isinstance(part, int) for part in value):
-        return prompts.ids_prompt(value)
-    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
-        return prompts.plain_prompt(value[0])
-    raise RefusedError("The prompt must be a string or a list of token ids.")
+async def say(answers: Sequence[Answer]) -> AsyncIterator[Said]:
+    """The answers piece by piece, as they come; the last one of each has its finish."""
+    if len(answers) == 1:
+        async for piece in _say(answers[0], 0):
+            yield piece
+        return
+    news: asyncio.Queue[Said] = asyncio.Queue()
+
+    async def pump(answer: Answer, choice: int) -> None:
+        async for piece in _say(answer, choice):
+            news.put_nowait(piece)
+
+    loop = asyncio.get_running_loop()
+    pumps = [loop.create_task(pump(answer, at)) for at, answer in enumerate(answers)]
+    try:
+        open_ones = len(pumps)
+        while open_ones:
+            piece = await news.get()
+            open_ones -= bool(piece.finish)
+            yield piece
+    finally:
+        for task in pumps:
+            task.cancel()
 
 
-def submit(engine: Engine, wish: Wish) -> Answer:
-    """Hand a wish to the engine."""
-    request = Request(
-        wish.rid,
-        wish.prompt,
-        wish.limit,
-        max(1, wish.natural),
-        time.monotonic(),
-        wish.seed,
-        min(wish.thoughts, wish.limit),
-    )
-    return engine.submit(request)
-
-
-async def say(answer: Answer) -> AsyncIterator[Said]:
-    """The answer piece by piece; the last one has its finish."""
-    request = answer.request
+async def _say(answer: Answer, choice: int) -> AsyncIterator[Said]:
+    speech = answer.request.speech
+    assert speech is not None
     told = 0
+    called = False
     while True:
         delta = await answer.news.get()
-        words = [prompts.word(request.seed, number) for number in range(told, delta.output)]
-        thought = "".join(words[: max(0, request.thoughts - told)])
-        text = "".join(words[max(0, request.thoughts - told) :])
+        fresh = [speech.token(number) for number in range(told, delta.output)]
         told = max(told, delta.output)
-        yield Said(text, thought, told, delta.finish)
+        calls = tuple(token.call for token in fresh if token.call is not None)
+        called = called or bool(calls)
+        finish = "tool_calls" if called and delta.finish == "stop" else delta.finish
+        shown = [token for token in fresh if token.shown]
+        yield Said(
+            choice,
+            "".join(token.text for token in shown if not token.thought),
+            "".join(token.text for token in shown if token.thought),
+            calls,
+            told,
+            finish,
+            tuple(token.text for token in shown if token.text),
+        )
         if delta.finish:
             return
 
 
-async def watch_client(gone: asyncio.Event, engine: Engine, answer: Answer, wait: float) -> None:
-    """Abort when the client is gone: at once in a stream, at the next look before its first token.
-
-    SGLang looks for a lost client every 4 s while it waits for a token.
-    """
+async def watch_client(
+    gone: asyncio.Event, engine: Engine, answers: Sequence[Answer], look: Callable[[], float]
+) -> None:
+    """Abort when the client is gone, `look()` seconds later: SGLang looks every 4 s at most."""
     await gone.wait()
-    if not answer.began:
-        await asyncio.sleep(wait)
-    engine.drop(answer.request)
+    await asyncio.sleep(look())
+    for answer in answers:
+        engine.drop(answer.request)

@@ -39,6 +39,10 @@ class Identity:
     architecture: str
     speed: EngineSpeed
     on_cpu: bool
+    efforts: Mapping[str, int]
+    """Prompt tokens that each reasoning effort adds; empty where the template takes any."""
+    header_overrides: bool = False
+    """Whether `x-override-rid` is looked at."""
 
     @property
     def input_limit(self) -> int:
@@ -79,6 +83,15 @@ def _native(args: Args) -> tuple[int, str]:
         return window, str(row.get("architectures", ["Qwen3ForCausalLM"])[0])
     except (OSError, ValueError) as problem:
         raise CannotStartError(f"OSError: {folder}/config.json: {problem}") from problem
+
+
+def _efforts(model: str) -> Mapping[str, int]:
+    """Qwen3.8's template raises on any effort but three; a model folder's own template says so."""
+    picky = "qwen3.8" in model.lower()
+    template = Path(model) / "chat_template.jinja"
+    if template.is_file():
+        picky = "Unexpected reasoning effort" in template.read_text(encoding="utf-8")
+    return {"xhigh": 42, "medium": 0, "low": 12} if picky else {}
 
 
 def identify(args: Args, environ: Mapping[str, str] | None = None) -> Identity:
@@ -124,4 +137,6 @@ def identify(args: Args, environ: Mapping[str, str] | None = None) -> Identity:
         architecture,
         TINY_ON_CPU if on_cpu else FOUR_3090,
         on_cpu,
+        _efforts(args["model_path"]),
+        env.get("SGLANG_ENABLE_REQUEST_HEADER_OVERRIDES", "").lower() in ("1", "true"),
     )

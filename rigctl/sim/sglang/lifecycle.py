@@ -142,6 +142,7 @@ class Life:
             loading.timings,
             limit,
             refresh,
+            self._raise_in_scheduler,
         )
         return engine, face
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -17,11 +16,6 @@ WEIGHTS = {"weight_version": "default"}
 def dump(value: object) -> bytes:
     """JSON without blanks, as SGLang's encoder writes it."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
-
-
-def failure(say: str, code: int = 400, kind: str = "BadRequestError") -> Json:
-    """The OpenAI error body in SGLang's envelope."""
-    return {"object": "error", "message": say, "type": kind, "param": None, "code": code}
 
 
 def models(identity: Identity, started: float) -> Json:
@@ -161,7 +155,7 @@ def usage(prompt: int, output: int, cached: int | None, thought: int) -> Json:
         "completion_tokens": output,
         "prompt_tokens_details": None if cached is None else {"cached_tokens": cached},
         "reasoning_tokens": thought,
-        "completion_tokens_details": None,
+        "completion_tokens_details": {"reasoning_tokens": thought} if thought else None,
     }
 
 
@@ -169,7 +163,32 @@ def metadata(output: int) -> Json:
     return {**WEIGHTS, "weight_versions": [{"version": "default", "start": 0, "end": output}]}
 
 
-def chunk(rid: str, model: str, kind: str, choices: list[Json], **more: object) -> bytes:
-    """One `data:` frame of a stream."""
-    body = {"id": rid, "object": kind, "created": int(time.time()), "model": model}
-    return b"data: " + dump({**body, "choices": choices, **more}) + b"\n\n"
+def model(identity: Identity, started: float) -> Json:
+    """`/v1/models/NAME`."""
+    found: Json = models(identity, started)["data"][0]
+    return found
+
+
+def no_model(name: str) -> Json:
+    """`/v1/models/NAME` for a name that is none: in OpenAI's own shape."""
+    say = f"The model '{name}' does not exist"
+    row = {"message": say, "type": "invalid_request_error", "param": "model"}
+    return {"error": {**row, "code": "model_not_found"}}
+
+
+def loads_page(loads: Json) -> str:
+    """`/v1/loads?format=prometheus`: the first load's numbers under names with underscores."""
+    lines: list[str] = []
+    for name, value in _flat("sglang", loads["loads"][0]):
+        lines += [f"# TYPE {name} gauge", f'{name}{{dp_rank="0"}} {value}']
+    return "\n".join(lines) + "\n"
+
+
+def _flat(name: str, row: Json) -> list[tuple[str, float]]:
+    found: list[tuple[str, float]] = []
+    for key, value in row.items():
+        if isinstance(value, dict):
+            found += _flat(f"{name}_{key}", value)
+        elif isinstance(value, int | float) and key != "dp_rank":
+            found.append((f"{name}_{key}", value))
+    return found

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from email.utils import formatdate
 from http import HTTPStatus
-from typing import Any
 
-from rigctl.adapters.http1 import ClientGoneError, Exchange
+from rigctl.adapters.http1 import Exchange
 from rigctl.sim.sglang import prompts, replies
 from rigctl.sim.sglang.answering import JSON, Answering
 from rigctl.sim.sglang.batching import Request
 from rigctl.sim.sglang.board import Board
 from rigctl.sim.sglang.engine import Engine
-from rigctl.sim.sglang.generation import PATHS, RefusedError, read_wish
 from rigctl.sim.sglang.identity import Identity
 from rigctl.sim.sglang.logs import Log
+from rigctl.sim.sglang.refusals import MESSAGES, RESPONSES, RefusedError
 from rigctl.sim.sglang.settings import Settings
+from rigctl.sim.sglang.talking import Talking, read_body
+from rigctl.sim.sglang.talking import uvicorn as _uvicorn
+from rigctl.sim.sglang.wishes import PATHS
 
 _OPEN = ("/health", "/ready", "/metrics")
 _ADMIN = [
@@ -36,6 +36,8 @@ _ADMIN = [
 ]
 _METRICS = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
 HEALTH_SECONDS = 20.0
+_Route = tuple[tuple[str, ...], Callable[[Exchange], Awaitable[None]]]
+"""The methods a path takes, and who answers."""
 
 
 @dataclass(slots=True)
@@ -65,6 +67,7 @@ class Face:
         timings: replies.Json,
         think_limit: int,
         refresh: Callable[[], None],
+        crash: Callable[[], None],
     ) -> None:
         self._identity = identity
         self._engine = engine
@@ -74,19 +77,14 @@ class Face:
         self._status = status
         self._command = command
         self._timings = timings
-        self._think_limit = think_limit
         self._refresh = refresh
         args = identity.args
         self._quiet = tuple(args.get("uvicorn_access_log_exclude_prefixes") or ())
-        self._answering = Answering(
-            engine,
-            board,
-            settings,
-            bool(args.get("enable_cache_report")),
-            bool(args.get("reasoning_parser")),
-        )
+        answering = Answering(engine, board, settings, bool(args.get("enable_cache_report")), crash)
+        talking = Talking(identity, engine, answering, log, think_limit, settings.fault)
+        self._talking = talking
         both = ("GET", "POST")
-        self._routes: dict[str, tuple[tuple[str, ...], Callable[[Exchange], Awaitable[None]]]] = {
+        self._routes: dict[str, _Route] = {
             "/v1/models": (("GET",), self._models),
             "/model_info": (("GET",), self._model_info),
             "/get_model_info": (("GET",), self._model_info),
@@ -97,8 +95,12 @@ class Face:
             "/ping": (("GET",), self._ping),
             "/health": (("GET",), self._health),
             "/health_generate": (("GET",), self._health),
-            "/tokenize": (("POST",), self._tokenize),
-            "/v1/tokenize": (("POST",), self._tokenize),
+            "/": (("GET", "HEAD"), self._hello),
+            "/tokenize": (("POST",), talking.tokenize),
+            "/v1/tokenize": (("POST",), talking.tokenize),
+            f"{MESSAGES}/count_tokens": (("POST",), talking.count_tokens),
+            "/v1/embeddings": (("POST",), talking.embeddings),
+            "/close_session": (("POST",), talking.close_session),
             "/abort_request": (("POST",), self._abort),
             "/flush_cache": (both, self._flush),
             "/freeze_gc": (both, self._fine),
@@ -112,16 +114,15 @@ class Face:
     async def __call__(self, exchange: Exchange) -> None:
         """One request: counted, checked, answered, logged."""
         path, method = exchange.head.path, exchange.head.method
-        known = path in self._routes
+        route = self._route(path)
+        known = route is not None
         labels = {"endpoint": path, "method": method}
         if known:
             self._board.add("http_requests_total", 1, **labels)
             self._board.add("http_requests_active", 1, **labels)
         logging = asyncio.get_running_loop().create_task(self._access(exchange))
         try:
-            await self._answer(exchange, path, method)
-        except ClientGoneError:
-            pass
+            await self._answer(exchange, path, method, route)
         finally:
             if known:
                 self._board.add("http_requests_active", -1, **labels)
@@ -144,15 +145,27 @@ class Face:
             f'HTTP/{head.version}" {exchange.status} {phrase}'
         )
 
-    async def _answer(self, exchange: Exchange, path: str, method: str) -> None:
+    def _route(self, path: str) -> _Route | None:
+        """Who answers a path; the two that end in a name, last."""
+        found = self._routes.get(path)
+        if found is None and path.startswith("/v1/models/"):
+            return (("GET",), self._talking.model)
+        if found is None and path.startswith(f"{RESPONSES}/"):
+            cancel = path.endswith("/cancel")
+            return (("POST",) if cancel else ("GET",), self._talking.stored)
+        return found
+
+    async def _answer(
+        self, exchange: Exchange, path: str, method: str, route: _Route | None
+    ) -> None:
         if not self._allowed(exchange, path, method):
             await self._json(exchange, {"error": "Unauthorized"}, 401)
-        elif path not in self._routes:
+        elif route is None:
             await self._json(exchange, {"detail": "Not Found"}, 404)
-        elif method not in self._routes[path][0]:
+        elif method not in route[0]:
             await self._json(exchange, {"detail": "Method Not Allowed"}, 405)
         else:
-            await self._routes[path][1](exchange)
+            await route[1](exchange)
 
     def _allowed(self, exchange: Exchange, path: str, method: str) -> bool:
         if method == "OPTIONS" or path.startswith(_OPEN):
@@ -169,17 +182,8 @@ class Face:
     async def _empty(self, exchange: Exchange, ok: bool) -> None:
         await exchange.respond(200 if ok else 503, b"", _uvicorn())
 
-    async def _body(self, exchange: Exchange) -> Mapping[str, Any]:
-        raw = await exchange.body()
-        try:
-            body = json.loads(raw or b"{}")
-        except ValueError as wrong:
-            raise RefusedError(
-                f"[{{'type': 'json_invalid', 'msg': 'JSON decode error: {wrong}'}}]"
-            ) from None
-        if not isinstance(body, Mapping):
-            raise RefusedError("Input should be a valid dictionary")
-        return body
+    async def _hello(self, exchange: Exchange) -> None:
+        await self._json(exchange, "SGLang is running")
 
     async def _models(self, exchange: Exchange) -> None:
         await self._json(exchange, replies.models(self._identity, time.time()))
@@ -208,7 +212,13 @@ class Face:
         mean = figures.accepted / figures.verifies if figures.verifies else None
         accepted = mean if self._identity.speculates else None
         self._board.observe("get_loads_duration_seconds", 0.0005)
-        await self._json(exchange, replies.loads(self._identity, figures.snapshot, accepted))
+        body = replies.loads(self._identity, figures.snapshot, accepted)
+        query = exchange.head.target.partition(b"?")[2].split(b"&")
+        if b"format=prometheus" in query:
+            page = replies.loads_page(body).encode()
+            await exchange.respond(200, page, [*_uvicorn(), _METRICS])
+        else:
+            await self._json(exchange, body)
 
     async def _metrics(self, exchange: Exchange) -> None:
         self._refresh()
@@ -246,26 +256,11 @@ class Face:
             self._engine.drop(request)
         await self._empty(exchange, False)
 
-    async def _tokenize(self, exchange: Exchange) -> None:
-        try:
-            body = await self._body(exchange)
-            messages = body.get("messages")
-            if isinstance(messages, list):
-                prompt = prompts.chat_prompt(messages)
-            else:
-                prompt = prompts.plain_prompt(str(body.get("prompt", "")))
-        except (RefusedError, ValueError) as wrong:
-            await self._json(exchange, replies.failure(str(wrong)), 400)
-            return
-        count = prompt.tokens
-        row = {"tokens": list(range(count)), "count": count}
-        await self._json(exchange, {**row, "max_model_len": self._identity.context})
-
     async def _abort(self, exchange: Exchange) -> None:
         try:
-            body = await self._body(exchange)
+            body = await read_body(exchange)
         except RefusedError as wrong:
-            await self._json(exchange, replies.failure(str(wrong)), 400)
+            await self._talking.refuse(exchange, wrong)
             return
         self._engine.abort(str(body.get("rid") or ""), everything=bool(body.get("abort_all")))
         await exchange.respond(200, b"", _uvicorn())
@@ -300,19 +295,4 @@ class Face:
 
     async def _generate(self, exchange: Exchange) -> None:
         self._status.first_request.set()
-        try:
-            body = await self._body(exchange)
-            wish = read_wish(exchange.head.path, body, self._identity, self._think_limit)
-        except RefusedError as wrong:
-            await self._json(exchange, replies.failure(str(wrong)), 400)
-            return
-        most = self._identity.args.get("max_queued_requests")
-        if most is not None and len(self._engine.batcher.waiting) >= most:
-            body = replies.failure("The request queue is full.", 503, "ServiceUnavailable")
-            await self._json(exchange, body, 503)
-            return
-        await self._answering.serve(exchange, wish)
-
-
-def _uvicorn() -> list[tuple[bytes, bytes]]:
-    return [(b"date", formatdate(usegmt=True).encode()), (b"server", b"uvicorn")]
+        await self._talking.generate(exchange)

@@ -29,6 +29,8 @@ class Settings:
     """SIM_LEFTOVER: one scheduler leaves the session and outlives a polite stop."""
     ignore_sigterm: bool = False
     """SIM_IGNORE_SIGTERM: the polite signal does nothing."""
+    fault: str = ""
+    """SIM_FAULT: what goes wrong with every answer, a word of `faults`."""
     orphan_seconds: float = 120.0
     """SIM_ORPHAN_SECONDS: real seconds after which a process without parent ends by itself."""
 
@@ -50,5 +52,6 @@ def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
         crash_after=float(crash) if crash else None,
         leftover=env.get("SIM_LEFTOVER", "") not in ("", "0"),
         ignore_sigterm=env.get("SIM_IGNORE_SIGTERM", "") not in ("", "0"),
+        fault=env.get("SIM_FAULT", ""),
         orphan_seconds=float(env.get("SIM_ORPHAN_SECONDS") or 120.0),
     )
