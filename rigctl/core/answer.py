@@ -159,8 +159,10 @@ class Answer:
             call = said.calls[index] = Call()
         call.name = call.name or name
         call.id = call.id or identity
-        if arguments and self._room(arguments):
-            call.arguments.add(arguments)
+        if arguments:
+            call.open = True
+            if self._room(arguments):
+                call.arguments.add(arguments)
 
     def finished(self, choice: int | None, reason: str) -> None:
         """A choice's finish reason."""

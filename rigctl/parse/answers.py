@@ -82,6 +82,22 @@ class AnswerReader:
         return self.answer.progress + self._scanner.passed_over
 
     @property
+    def begun(self) -> bool:
+        """Whether more than a preamble has come: text, an error, an end.
+
+        A role, `message_start`, `response.created` are sent before the engine has looked at the
+        prompt's length on some paths (SGLang's `/v1/messages` and `/v1/responses` answer 200 at
+        once): while nothing else came, another engine may try, unnoticed.
+        """
+        answer = self.answer
+        return (
+            self.progress > 0
+            or answer.done
+            or answer.first_error is not None
+            or any(said.finish for said in answer.choices.values())
+        )
+
+    @property
     def doing(self) -> Doing:
         """What the model was last seen to write."""
         return self.answer.doing
