@@ -46,12 +46,8 @@ class Exchange:
 
     def __init__(self, connection: Wire, head: RequestHead) -> None:
         self.head = head
-        self.gone = asyncio.Event()
-        """Set once the client has closed; writes then raise ClientGoneError."""
         self.status = 0
         """The status sent, 0 before any."""
-        self.answered = asyncio.Event()
-        """Set when the answer's head is written."""
         self.on_gone: Callable[[], None] | None = None
         """Called at once when the client goes before the answer is written to its end."""
         self.on_writable: Callable[[bool], None] | None = None
@@ -64,7 +60,12 @@ class Exchange:
         self._held = 0
         self.read = 0
         """Bytes of the body that have come."""
-        self._arrived = asyncio.Event()
+        # Made where somebody waits for them: few requests need any.
+        self._gone: asyncio.Event | None = None
+        self._answered: asyncio.Event | None = None
+        self._arrived: asyncio.Future[None] | None = None
+        self.is_gone = False
+        """Whether the client has closed."""
         self._whole = not head.has_body
         self._invited = not head.expects_continue
         self._gathering = False
@@ -73,6 +74,24 @@ class Exchange:
         self._silent = head.method == "HEAD"
         self._finished = False
         self._keep = head.keep_alive
+
+    @property
+    def gone(self) -> asyncio.Event:
+        """Set once the client has closed; writes then raise ClientGoneError."""
+        if self._gone is None:
+            self._gone = asyncio.Event()
+            if self.is_gone:
+                self._gone.set()
+        return self._gone
+
+    @property
+    def answered(self) -> asyncio.Event:
+        """Set when the answer's head is written."""
+        if self._answered is None:
+            self._answered = asyncio.Event()
+            if self.status:
+                self._answered.set()
+        return self._answered
 
     @property
     def peer(self) -> str:
@@ -125,10 +144,10 @@ class Exchange:
             raise self._refusal
         if self._whole:
             return False
-        if self.gone.is_set():
+        if self.is_gone:
             raise ClientGoneError("the client closed before its request was complete")
-        self._arrived.clear()
-        await self._arrived.wait()
+        self._arrived = asyncio.get_running_loop().create_future()
+        await self._arrived
         return True
 
     async def respond(
@@ -178,7 +197,7 @@ class Exchange:
 
     async def write(self, data: bytes) -> None:
         """`push`, and wait while the client reads too slowly. ClientGoneError."""
-        if self.gone.is_set() and not self._finished:
+        if self.is_gone and not self._finished:
             raise ClientGoneError("the client closed the stream")
         self.push(data)
         await self._connection.drained()
@@ -198,10 +217,11 @@ class Exchange:
     def _open(self, status: int, fields: list[tuple[bytes, bytes]]) -> bytes:
         if self.status:
             raise RuntimeError("an answer was already begun")
-        if self.gone.is_set():
+        if self.is_gone:
             raise ClientGoneError("the client closed before the answer")
         self.status = status
-        self.answered.set()
+        if self._answered is not None:
+            self._answered.set()
         if not self._whole or self._connection.last:
             self._keep = False
         if not self._keep:
@@ -226,7 +246,11 @@ class Exchange:
             self._held += len(part)
             if self._gathering:
                 return
-        self._arrived.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._arrived is not None and not self._arrived.done():
+            self._arrived.set_result(None)
 
     def refuse(self, refusal: RequestError) -> None:
         """From the connection: the body cannot be had; who reads it gets this error."""
@@ -234,14 +258,16 @@ class Exchange:
             self._refusal = refusal
             self._parts.clear()
             self._held = 0
-            self._arrived.set()
+            self._wake()
 
     def lose(self) -> None:
         """From the connection: the client closed."""
-        if self.gone.is_set():
+        if self.is_gone:
             return
-        self.gone.set()
-        self._arrived.set()
+        self.is_gone = True
+        if self._gone is not None:
+            self._gone.set()
+        self._wake()
         if self.on_gone is not None and not self._finished:
             self.on_gone()
 

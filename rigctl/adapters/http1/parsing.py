@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, NoReturn, TypeVar
 
 import httptools
 
@@ -28,8 +28,8 @@ class _Collector(Generic[Head]):
         self.limits = limits
         self.events: list[Head | bytes | End] = []
         self.headers: list[tuple[bytes, bytes]] = []
-        self.in_head = True
         self.unparsed = 0
+        """Bytes since anything came of them."""
         self.head_size = 0
         self.failure: RequestError | None = None
         self.begun = False
@@ -54,24 +54,21 @@ class _Collector(Generic[Head]):
     def on_body(self, body: bytes) -> None:
         self.events.append(body)
 
-    def fail(self, status: int, say: str) -> None:
+    def fail(self, status: int, say: str) -> NoReturn:
         self.failure = RequestError(status, say)
         raise self.failure
 
     def bound(self, size: int) -> None:
-        """Bound what a head without end holds: an endless line reaches no callback."""
-        ended = bool(self.events) and self.events[-1] is END
-        self.unparsed = self.unparsed + size if self.in_head and not ended else 0
+        """Bound what nothing comes of: an endless line, in a head, a trailer or a chunk's frame."""
+        self.unparsed = 0 if self.events else self.unparsed + size
         if self.unparsed > self.limits.head:
-            self.fail(431, f"the head is over {self.limits.head} bytes")
+            self.fail(431, f"a line is over {self.limits.head} bytes")
 
-    def lengths(self) -> tuple[int | None, bool]:
-        """Content-Length and chunked. httptools itself refuses two opinions and bad numbers."""
-        sizes = [value for name, value in self.headers if name == b"content-length"]
-        codings = [value for name, value in self.headers if name == b"transfer-encoding"]
-        if codings and [coding.strip().lower() for coding in codings] != [b"chunked"]:
+    def coding(self, value: bytes) -> bool:
+        """Whether a Transfer-Encoding is one that is spoken here: chunked, and nothing else."""
+        if value.strip().lower() != b"chunked":
             self.fail(501, "a transfer coding other than chunked")
-        return (int(sizes[0]) if sizes else None), bool(codings)
+        return True
 
 
 class RequestParser(_Collector[RequestHead]):
@@ -105,44 +102,62 @@ class RequestParser(_Collector[RequestHead]):
     def on_url(self, url: bytes) -> None:
         self.grow(len(url))
         self.target += url
+        if len(self.target) > self.limits.target:
+            self.fail(414, f"the target is over {self.limits.target} bytes")
 
     def on_headers_complete(self) -> None:
-        length, chunked = self.lengths()
-        version = self._parser.get_http_version()
-        method = self._parser.get_method().decode("latin-1")
+        parser = self._parser
+        version = parser.get_http_version()
+        length: int | None = None
+        chunked = expects = named = False
+        for name, value in self.headers:
+            if name == b"content-length":
+                length = int(value)  # httptools refuses two, and what is no number
+            elif name == b"transfer-encoding":
+                if chunked:
+                    self.fail(400, "two transfer codings")
+                chunked = self.coding(value)
+            elif name == b"host":
+                if named:
+                    self.fail(400, "two Hosts")
+                named = True
+            elif name == b"expect":
+                if value.lower() != b"100-continue":
+                    self.fail(417, "only 100-continue can be expected")
+                expects = version == "1.1"
         if version not in ("1.0", "1.1"):
             self.fail(505, f"HTTP/{version} is not spoken here")
-        names = {name for name, _ in self.headers}
-        if version == "1.1" and b"host" not in names:
+        if version == "1.1" and not named:
             self.fail(400, "HTTP/1.1 without Host")
         if chunked and version == "1.0":
             self.fail(400, "HTTP/1.0 with Transfer-Encoding")
-        upgrade = self._parser.should_upgrade()
+        method = parser.get_method().decode("latin-1")
+        upgrade = parser.should_upgrade()
         if method == "CONNECT" or (upgrade and (chunked or length)):
             self.fail(501, "this server neither tunnels nor upgrades")
-        expects = any(n == b"expect" and v.lower() == b"100-continue" for n, v in self.headers)
         if length is not None and length > self.limits.body:
             self.fail(413, f"the body is {length} bytes, the limit {self.limits.body}")
         # An offered upgrade (curl --http2) is declined by answering in HTTP/1.1 and closing.
-        keep = self._parser.should_keep_alive() and not upgrade
-        self.in_head = False
+        keep = parser.should_keep_alive() and not upgrade
+        target = self.target if self.target[:1] == b"/" else self._origin(method)
+        headers = tuple(self.headers)
         self.events.append(
-            RequestHead(
-                method,
-                self.target,
-                version,
-                tuple(self.headers),
-                length,
-                chunked,
-                keep,
-                expects and version == "1.1",
-            )
+            RequestHead(method, target, version, headers, length, chunked, keep, expects)
         )
+
+    def _origin(self, method: str) -> bytes:
+        """The target of a request to a proxy, `http://host/path`, as one to a server."""
+        scheme, slashes, rest = self.target.partition(b"://")
+        if self.target == b"*" and method == "OPTIONS":
+            return self.target
+        if not slashes or scheme.lower() not in (b"http", b"https"):
+            self.fail(400, "a target that is neither a path nor http://host/path")
+        starts = [place for place in (rest.find(b"/"), rest.find(b"?")) if place >= 0]
+        path = rest[min(starts) :] if starts else b""
+        return path if path[:1] == b"/" else b"/" + path
 
     def on_message_complete(self) -> None:
         self.begun = False
-        self.in_head = True
-        self.unparsed = 0
         self.events.append(END)
 
 
@@ -174,10 +189,15 @@ class ResponseParser(_Collector[ResponseHead]):
         self._interim = 100 <= status < 200
         if self._interim:
             return
-        length, chunked = self.lengths()
+        length: int | None = None
+        chunked = False
+        for name, value in self.headers:
+            if name == b"content-length":
+                length = int(value)
+            elif name == b"transfer-encoding":
+                chunked = self.coding(value)  # said twice by some servers (C50), done once
         bodiless = status in (204, 304)
         self.until_close = length is None and not chunked and not bodiless
-        self.in_head = False
         keep = self._parser.should_keep_alive() and not self.until_close
         version = self._parser.get_http_version()
         headers: Headers = tuple(self.headers)
@@ -185,7 +205,5 @@ class ResponseParser(_Collector[ResponseHead]):
 
     def on_message_complete(self) -> None:
         self.begun = False
-        self.in_head = True
-        self.unparsed = 0
         if not self._interim:
             self.events.append(END)
