@@ -1,7 +1,9 @@
-"""A small load of agents: sessions whose contexts grow, against the simulated engines.
+"""A small load of agents: sessions whose contexts grow, at the endpoint or at the engines.
 
-`python -m rigctl.sim.agents --scene team --speed 1 PORT [PORT]`. Prompts travel as `tok:N:name`
-marks, so a session of 100,000 tokens is a body of a few kilobytes.
+`python -m rigctl.sim.agents --scene team --endpoint http://127.0.0.1:8000 [--keys FILE]` asks one
+address for everything, as real clients do: with their headers, the same long system prompt in
+front, whole text in the body, and Retry-After honoured. `… PORT [PORT]` asks the engines themselves
+instead; prompts then travel as `tok:N:name` marks, a session of 100,000 tokens as a few kilobytes.
 """
 
 from __future__ import annotations
@@ -12,14 +14,30 @@ import contextlib
 import json
 import random
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from rigctl.adapters.http1 import HttpClient, HttpError
+from rigctl.adapters.http1 import HttpError
+from rigctl.sim.asking import (
+    HABITS,
+    Address,
+    Asker,
+    BusyError,
+    Key,
+    address_of,
+    filler,
+    read_keys,
+    system_prompt,
+)
 from rigctl.sim.scenes import SCENES, Mishap, Scene, Session
 
 RETRY_SECONDS = 1.0
+SUB_TURNS = 2
+"""Turns of a sub-agent, whose session id is its parent's."""
+SUB_TOKENS = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,89 +45,117 @@ class Rig:
     """Where a load goes."""
 
     ports: tuple[int, ...]
+    """The engines' own; unused with an endpoint."""
     speed: float
     world: str
     """Socket of the world, empty without one."""
+    endpoint: Address | None = None
+    """The one address for all; None asks the engines."""
+    keys: tuple[Key, ...] = ()
 
     async def wait(self, seconds: float) -> None:
         """Let simulated seconds pass."""
         await asyncio.sleep(seconds / self.speed)
 
+    async def beat(self, every: float) -> None:
+        """Wait for the next full beat, which is the same one for every session."""
+        period = every / self.speed
+        await asyncio.sleep(period - time.monotonic() % period)
 
-async def ready(client: HttpClient, port: int) -> None:
-    """Return once the engine takes work, however long that is."""
+    def asker(self, session: Session, number: int, name: str = "") -> Asker:
+        """A client for a session, `name` where it speaks under another's session id."""
+        if self.endpoint is None:
+            where = Address("127.0.0.1", self.ports[session.engine % len(self.ports)])
+            return Asker(where, "plain")
+        key = self.keys[number % len(self.keys)] if self.keys else None
+        return Asker(self.endpoint, session.habit or HABITS[number % len(HABITS)], key, name)
+
+    def text(self, tokens: int, name: str) -> str:
+        """A stretch of prompt: real text for the endpoint, a mark for an engine."""
+        return f"tok:{tokens}:{name}" if self.endpoint is None else filler(tokens, name)
+
+    def opening(self, session: Session, name: str) -> list[dict[str, Any]]:
+        """The messages that a session begins with."""
+        first = f"read these files {self.text(session.context, name)}"
+        system = [{"role": "system", "content": system_prompt()}] if self.endpoint else []
+        return [*system, {"role": "user", "content": first}]
+
+
+async def ready(asker: Asker) -> None:
+    """Return once the other side takes work, however long that is."""
     while True:
         with contextlib.suppress(HttpError):
-            if (await client.get("127.0.0.1", port, "/ready", timeout=5.0)).status == 200:
+            if await asker.ready():
                 return
         await asyncio.sleep(RETRY_SECONDS)
 
 
-async def ask(client: HttpClient, port: int, messages: list[dict[str, str]], limit: int) -> str:
-    """One streamed turn; the answer's text. HttpError when the engine fails."""
-    body = {"messages": messages, "stream": True, "max_tokens": limit, "ignore_eos": True}
-    kept: list[str] = []
-    head = [(b"content-type", b"application/json")]
-    data = json.dumps(body).encode()
-    stream = await client.open("POST", "127.0.0.1", port, "/v1/chat/completions", head, data)
-    async with stream:
-        rest = b""
-        async for part in stream:
-            *frames, rest = (rest + part).split(b"\n\n")
-            kept.extend(_content(frame) for frame in frames)
-    if stream.status != 200:
-        raise HttpError(f"the engine answered {stream.status}")
-    return "".join(kept)
+async def turn(asker: Asker, messages: Sequence[dict[str, Any]], limit: int) -> str:
+    """One turn, asked again for as long as it takes."""
+    while True:
+        try:
+            return await asker.ask(messages, limit)
+        except BusyError as busy:
+            await asyncio.sleep(busy.seconds)
+        except HttpError:
+            await asyncio.sleep(RETRY_SECONDS)
+            await ready(asker)
 
 
-def _content(frame: bytes) -> str:
-    if not frame.startswith(b"data: {"):
-        return ""
-    row: dict[str, Any] = json.loads(frame[6:])
-    for choice in row.get("choices", ()):
-        return choice.get("delta", {}).get("content") or ""
-    return ""
-
-
-async def work(rig: Rig, session: Session, name: str) -> None:
+async def work(rig: Rig, session: Session, number: int, name: str) -> None:
     """One agent: turn after turn, anew when its context is full or its engine was lost."""
-    client = HttpClient()
-    port = rig.ports[session.engine % len(rig.ports)]
     chance = random.Random(name)
-    await ready(client, port)
+    helpers: set[asyncio.Task[None]] = set()
+    await ready(rig.asker(session, number))
     await rig.wait(session.after)
     life = 0
     while True:
         life += 1
-        first = f"read these files tok:{session.context}:{name}.{life}"
-        messages = [{"role": "user", "content": first}]
-        size, turn = session.context, 0
-        while size < session.full or turn == 0:
-            turn += 1
-            try:
-                said = await ask(client, port, messages, session.answer)
-            except HttpError:
-                await asyncio.sleep(RETRY_SECONDS)
-                await ready(client, port)
-                continue
-            if session.turns and turn >= session.turns:
-                await client.close()
+        asker = rig.asker(session, number)
+        messages = rig.opening(session, f"{name}.{life}")
+        size, done = session.context, 0
+        while size < session.full or done == 0:
+            if session.every:
+                await rig.beat(session.every)
+            done += 1
+            said = await turn(asker, messages, session.answer)
+            if session.turns and done >= session.turns:
+                await asker.close()
                 return
-            tool = f"tool said tok:{session.grows}:{name}.{life}.{turn}"
+            if session.helpers and done % session.helpers == 0:
+                task = sub_agent(rig, session, number, asker.session, f"{name}.{life}.{done}")
+                helpers.add(job := asyncio.create_task(task))
+                job.add_done_callback(helpers.discard)
+            tool = f"tool said {rig.text(session.grows, f'{name}.{life}.{done}')}"
             messages += [
                 {"role": "assistant", "content": said},
                 {"role": "user", "content": tool},
             ]
             size += session.grows + session.answer
-            await rig.wait(session.pause * chance.uniform(0.6, 1.6))
+            if not session.every:
+                await rig.wait(session.pause * chance.uniform(0.6, 1.6))
+        await asker.close()
+
+
+async def sub_agent(rig: Rig, session: Session, number: int, parent: str, name: str) -> None:
+    """A helper that an agent sends out: a context of its own under its parent's session id."""
+    asker = rig.asker(session, number, parent)
+    task = f"find where this is used {rig.text(SUB_TOKENS, name)}"
+    messages: list[dict[str, Any]] = [{"role": "user", "content": task}]
+    for count in range(SUB_TURNS):
+        said = await turn(asker, messages, session.answer // 2)
+        more = rig.text(session.grows // 2, f"{name}.{count}")
+        messages += [{"role": "assistant", "content": said}, {"role": "user", "content": more}]
+    await asker.close()
 
 
 async def mishap(rig: Rig, event: Mishap) -> None:
-    """Tell the world what goes wrong, once every engine serves."""
-    client = HttpClient()
-    for port in rig.ports:
-        await ready(client, port)
-    await client.close()
+    """Tell the world what goes wrong, once everything serves."""
+    places = [rig.endpoint] if rig.endpoint else [Address("127.0.0.1", port) for port in rig.ports]
+    for place in places:
+        asker = Asker(place, "plain")
+        await ready(asker)
+        await asker.close()
     await rig.wait(event.after)
     await tell(rig.world, {"do": event.do, "card": event.card})
 
@@ -129,7 +175,7 @@ async def play(rig: Rig, scene: Scene) -> None:
 
     async with asyncio.TaskGroup() as group:
         tasks = [
-            group.create_task(work(rig, session, f"{scene.name}{number}"))
+            group.create_task(work(rig, session, number, f"{scene.name}{number}"))
             for number, session in enumerate(scene.sessions)
         ]
         tasks += [group.create_task(mishap(rig, event)) for event in scene.mishaps]
@@ -140,14 +186,23 @@ async def play(rig: Rig, scene: Scene) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Play one scene against engines on these ports."""
+    """Play one scene against the endpoint, or against engines on these ports."""
     parser = argparse.ArgumentParser(prog="rigctl.sim.agents", description=__doc__)
-    parser.add_argument("ports", type=int, nargs="+")
+    parser.add_argument("ports", type=int, nargs="*", help="engines, where there is no endpoint")
+    parser.add_argument("--endpoint", default="", help="http://HOST:PORT of the proxy")
+    parser.add_argument("--keys", type=Path, help="file of lines `CLIENT KEY`, shared out in turn")
     parser.add_argument("--scene", choices=sorted(SCENES), default="team")
     parser.add_argument("--speed", type=float, default=1.0)
     parser.add_argument("--world", default="")
     args = parser.parse_args(argv)
-    rig = Rig(tuple(args.ports), args.speed, args.world)
+    if bool(args.ports) == bool(args.endpoint):
+        parser.error("name either --endpoint URL or the engines' ports")
+    try:
+        endpoint = address_of(args.endpoint) if args.endpoint else None
+        keys = read_keys(args.keys.read_text(encoding="utf-8")) if args.keys else ()
+    except (OSError, ValueError) as wrong:
+        parser.error(str(wrong))
+    rig = Rig(tuple(args.ports), args.speed, args.world, endpoint, keys)
     asyncio.run(play(rig, SCENES[args.scene]))
     return 0
 

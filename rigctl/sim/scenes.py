@@ -23,6 +23,12 @@ class Session:
     turns: int = 0
     """How many turns; 0 goes on until its context reaches `full`, then begins anew."""
     full: int = 110_000
+    every: float = 0.0
+    """Turns begin on this beat, all sessions of a scene together; 0 after `pause`."""
+    helpers: int = 0
+    """A sub-agent is sent out after each so many turns; 0 never."""
+    habit: str = ""
+    """Which client it is (`asking.HABITS`); empty takes the next one in turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +52,14 @@ class Scene:
 
 _TEAM = (
     *(
-        Session(0, 5_000 + 4_000 * n, grows=1_200 + 300 * n, pause=4.0 + 2 * n, after=2.0 * n)
+        Session(
+            0,
+            5_000 + 4_000 * n,
+            grows=1_200 + 300 * n,
+            pause=4.0 + 2 * n,
+            after=2.0 * n,
+            helpers=3 if n in (0, 3) else 0,
+        )
         for n in range(4)
     ),
     Session(1, 24_000, grows=2_600, pause=9.0, after=4.0, full=240_000),
@@ -73,6 +86,25 @@ SCENES: dict[str, Scene] = {
             tuple(
                 Session(number % 2, _COLD, answer=600, turns=2, after=5.0 + number * 0.5)
                 for number in range(6)
+            ),
+        ),
+        Scene(
+            "burst",
+            "ten short requests at once, again and again: six and four, and none waits",
+            tuple(
+                Session(number % 2, 700, grows=120, answer=220, every=45.0, full=8_000)
+                for number in range(10)
+            ),
+        ),
+        Scene(
+            "long-context",
+            "one session of 300k tokens, that only the long engine takes, beside five short ones",
+            (
+                Session(1, 300_000, grows=4_000, answer=500, pause=12.0, full=480_000),
+                *(
+                    Session(0, 4_000 + 2_000 * n, grows=900, pause=5.0 + n, after=2.0 * n)
+                    for n in range(5)
+                ),
             ),
         ),
         Scene(
