@@ -179,10 +179,6 @@ class Panel(App[int], inherit_bindings=False):
         """A click on a card."""
         self.set_state(replace(self.state, card=message.card))
 
-    def on_screen_resume(self) -> None:
-        """A screen that was below takes what came meanwhile."""
-        self.set_state(self.state)
-
     def say(self, text: str, role: str = "text") -> None:
         """Answer the person at the keys, for a while."""
         self._said += 1

@@ -60,6 +60,12 @@ class RigScreen(Screen[None], inherit_bindings=False):
         self.drawn = True
         self.take(self.state)
 
+    def on_screen_resume(self) -> None:
+        """Another screen lay over this one: take what came meanwhile."""
+        now = getattr(self.app, "state", self.state)
+        assert isinstance(now, PanelState)
+        self.take(now)
+
     def on_resize(self, event: events.Resize) -> None:
         """Cover everything while the window is too small, uncover when it is not."""
         self.set_class(too_small(event.size), "-small")

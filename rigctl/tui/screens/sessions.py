@@ -15,7 +15,7 @@ from rigctl.ports import RigClient
 from rigctl.tui.actions import Keys
 from rigctl.tui.endpoint import address, queue, sign, told
 from rigctl.tui.glyphs import Glyphs
-from rigctl.tui.paint import Line, joined, spread
+from rigctl.tui.paint import Line, joined, spread, width
 from rigctl.tui.screens.filtering import Filtering
 from rigctl.tui.state import PanelState
 from rigctl.tui.widgets import client_rows, session_rows
@@ -51,8 +51,9 @@ def title_line(endpoint: EndpointView, needle: str, place: str, cells: int, glyp
         left = (*left, (f"   only: {needle}", "accent"))
     state: Line = ((f"{glyph} {word}", role),)
     where: Line = ((address(endpoint), "text"),) if endpoint.url else ()
-    where_from: Line = ((place, "dim"),) if place else ()
-    return spread(left, joined([where_from, state, where]), cells, glyphs)
+    shown: Line = ((place, "dim"),) if place else ()
+    right = joined([shown, state, where], limit=cells - width(left) - 3)
+    return spread(left, right, cells, glyphs)
 
 
 def empty(endpoint: EndpointView, needle: str) -> str:
@@ -111,7 +112,7 @@ class SessionsScreen(Filtering):
         self._rows = tuple(row for row in rows if session_rows.matches(row, self._needle))
         marked = self._marked(state)
         if marked is None and self._rows:
-            self.call_later(self._mark, self._rows[0])
+            self.call_later(self._mark_first)
         table = self.query_one(SessionTable)
         table.slice = SessionsSlice(self._rows, marked, empty(endpoint, self._needle))
         clients = self.query_one(Clients)
@@ -142,6 +143,11 @@ class SessionsScreen(Filtering):
     def _mark(self, row: SessionRow) -> None:
         panel = cast("Panel", self.app)
         panel.set_state(replace(panel.state, request=row.request, session=row.session))
+
+    def _mark_first(self) -> None:
+        """A table has a mark as long as it has rows; not once this screen was left."""
+        if self.is_current and self._rows and self._marked(self.state) is None:
+            self._mark(self._rows[0])
 
     def _step(self, by: int) -> None:
         """Move the mark; without one the first step down marks the first row."""
