@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rigctl.cli.table import Fitted
 from rigctl.cli.words import ABSENT, count, number, percent
 
 TYPE_CHECKING = False
@@ -36,27 +37,18 @@ def card_table(cards: list[Card], paint: Paint, width: int) -> list[str]:
     }
     if not any(_throttled(card) for card in cards):
         del columns["throttled"]
-    texts = {name: [make(card) for card in cards] for name, make in columns.items()}
-    sizes = {name: max(len(name), *map(len, column)) for name, column in texts.items()}
-    for name in FIRST_TO_GO:
-        if sum(sizes.values()) + 2 * (len(sizes) - 1) <= width:
-            break
-        sizes.pop(name, None)
-    lines = [paint(_row({name: name for name in sizes}, sizes), "dim")]
-    for place, card in enumerate(cards):
-        row = _row({name: texts[name][place] for name in sizes}, sizes)
+    fitted = Fitted(
+        {name: [make(card) for card in cards] for name, make in columns.items()},
+        width,
+        right=RIGHT,
+        first_to_go=FIRST_TO_GO,
+    )
+    lines = [paint(fitted.head, "dim")]
+    for card, row in zip(cards, fitted.rows, strict=True):
         lines.append(paint(row, "bad" if card["lost"] else ""))
         if card["lost"]:
             lines.append(f"   {card['lost']}")
     return lines
-
-
-def _row(cells: dict[str, str], sizes: dict[str, int]) -> str:
-    parts = [
-        cell.rjust(sizes[name]) if name in RIGHT else cell.ljust(sizes[name])
-        for name, cell in cells.items()
-    ]
-    return "  ".join(parts).rstrip()
 
 
 def _label(card: Card) -> str:

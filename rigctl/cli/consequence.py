@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rigctl.cli.endpoint_words import endpoint_of, told
 from rigctl.cli.words import number, plural, span, tokens
+from rigctl.core import gate_says
+from rigctl.core.clusters import RoutePolicy, Standing
 
 if TYPE_CHECKING:
     from rigctl.cli.words import Value
@@ -32,6 +35,63 @@ def of_stop(group: dict[str, Any], drain: float | None, limit: Value | None = No
     lines = [_answers(group, usual if drain is None else drain)]
     lines.extend(_cache(group))
     return lines
+
+
+ADMITS = frozenset(standing.value for standing in Standing if standing.admits)
+"""Standings of a cluster that new work may be sent to."""
+
+
+def of_gate(snap: dict[str, Any], group: dict[str, Any], *, comes_back: bool) -> list[str]:
+    """Where the endpoint sends what comes meanwhile, and which sessions go cold.
+
+    Empty where no endpoint tells of itself; `comes_back`: the engine is started again at once.
+    """
+    view = endpoint_of(snap)
+    if not told(view) or not destroys(group):
+        return []
+    name, rows = group["name"], view["rows"]
+    others = [
+        row["cluster"]
+        for row in rows["clusters"]
+        if row["cluster"] != name and row["gate"] == "open" and row["standing"] in ADMITS
+    ]
+    windows = [one["window"] for one in snap["groups"] if one["name"] in others]
+    most = max(windows, default=0)
+    over = tokens(most) if 0 < most < group["window"] else ""
+    return [gate_says.new_requests(others, over, comes_back=comes_back), *_cold(rows, group)]
+
+
+def _cold(rows: dict[str, Any], group: dict[str, Any]) -> list[str]:
+    name = group["name"]
+    homes = sum(row["homes"] for row in rows["clusters"] if row["cluster"] == name)
+    sessions = [row for row in rows["sessions"] if row["cluster"] == name]
+    count = max(homes, len({row["session"] for row in sessions}))
+    if not count:
+        return []
+    contexts = {row["session"]: number(row["context"]) for row in sessions}
+    known = [context for context in contexts.values() if context is not None]
+    rate, assumed = _prefill_rate(group)
+    return [
+        gate_says.cold(
+            count,
+            tokens(sum(known)) if known else "",
+            span(sum(known) / rate),
+            least=len(known) < count,
+            assumed=f"{rate:.0f}" if assumed else "",
+        )
+    ]
+
+
+def _prefill_rate(group: dict[str, Any]) -> tuple[float, bool]:
+    """Prompt tokens a second, and whether that is assumed.
+
+    The counter's pace tells what the engine can only while a prompt is read.
+    """
+    flow = group["flow"]
+    left, eta = number(flow["tokens_left"]), number(flow["eta"])
+    if flow["state"] in ("prefilling", "stalled", "slowed") and left and eta:
+        return left / eta, False
+    return RoutePolicy().prefill_prior, True
 
 
 def of_return(group: dict[str, Any]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rigctl.cli import words
+from rigctl.cli import endpoint_words, words
 from rigctl.cli.card_table import card_table
 from rigctl.cli.words import ABSENT, clock, count, number, percent, span, tokens, total
 
@@ -52,6 +52,7 @@ def page(snap: dict[str, Any], paint: Paint, width: int) -> list[str]:
     """The whole status, line by line, each at most `width` columns where it can be helped."""
     absences = Absences()
     lines = list(_head(snap, paint, width))
+    lines.extend(_endpoint(snap, paint, width))
     for group in snap["groups"]:
         lines.append("")
         lines.extend(_group(group, snap, paint, width, absences))
@@ -132,6 +133,26 @@ def _head(snap: dict[str, Any], paint: Paint, width: int) -> Iterable[str]:
     yield from others
     if snap["nvml"]:
         yield from (paint(line, "bad") for line in wrap(f"! NVML: {snap['nvml']}", width, "  "))
+
+
+def _endpoint(snap: dict[str, Any], paint: Paint, width: int) -> Iterable[str]:
+    """One line: address, in flight, queued, oldest wait; below it why it does not serve."""
+    view = endpoint_words.endpoint_of(snap)
+    if view["state"] == "none":
+        return
+    title = endpoint_words.state(view)
+    name = f"{'endpoint':<10}"
+    parts = [endpoint_words.base_url(view["url"]), endpoint_words.traffic(view)]
+    if not view["pid"]:
+        parts.pop()
+    first, *others = flow([f"{name} {title}", *parts], width, "")
+    tone = endpoint_words.TONES.get(view["state"], "")
+    painted = f"{paint(name, 'bold')} {paint(title, tone)}"
+    yield painted + first.removeprefix(f"{name} {title}")
+    yield from (f"  {line}" for line in others)
+    trouble = endpoint_words.trouble(view)
+    if trouble:
+        yield from (paint(line, "bad") for line in wrap(f"! {trouble}", width, "  "))
 
 
 def _group(

@@ -139,12 +139,17 @@ def snapshot_line(path: str) -> bytes:
             raise unanswered(path) from None
 
 
-def snapshot(path: str) -> dict[str, Any]:
-    """One snapshot, decoded; an `error` ends the verb."""
-    answer = decoded(snapshot_line(path))
+def decoded_snapshot(line: bytes) -> dict[str, Any]:
+    """The snapshot in a line; an `error` ends the verb."""
+    answer = decoded(line)
     if answer.get("kind") == "error":
         raise End(FAILED, str(answer.get("say", "")))
     return answer
+
+
+def snapshot(path: str) -> dict[str, Any]:
+    """One snapshot, decoded; an `error` ends the verb."""
+    return decoded_snapshot(snapshot_line(path))
 
 
 def act(path: str, command: str, args: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rigctl.cli.endpoint_words import endpoint_of, trouble
 from rigctl.cli.exits import DEGRADED, DOWN, OK
 
 TYPE_CHECKING = False
@@ -16,7 +17,8 @@ def verdict(snap: dict[str, Any]) -> tuple[int, list[str]]:
     """The exit code and its reasons, the worst first.
 
     Down: every group that is meant to run does not. Degraded: one of several does not, a group is
-    hung, a lease is overdue, a card is lost, NVML is silent, or there is a warning.
+    hung, a lease is overdue, a card is lost, the endpoint should serve and does not, NVML is
+    silent, or there is a warning.
     """
     wanted = [group for group in snap["groups"] if group["wanted"] and not group["lease"]]
     down = [group for group in wanted if group["state"] in DOWN_STATES]
@@ -41,6 +43,9 @@ def verdict(snap: dict[str, Any]) -> tuple[int, list[str]]:
         for card in snap["cards"]
         if card["lost"]
     )
+    no_endpoint = trouble(endpoint_of(snap))
+    if no_endpoint:
+        reasons.append(no_endpoint)
     if snap["nvml"]:
         reasons.append(f"NVML: {snap['nvml']}")
     known = " ".join(reasons)

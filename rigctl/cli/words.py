@@ -81,6 +81,13 @@ def show(text: str) -> None:
     print(plain(text, speaks_utf8(sys.stdout)))
 
 
+def raw(line: bytes) -> None:
+    """One line of JSON on stdout as it came: UTF-8 in any locale."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(line + b"\n")
+    sys.stdout.buffer.flush()
+
+
 def number(value: Value) -> float | None:
     """The number, or None where the reading is absent."""
     return None if isinstance(value, dict) else value

@@ -131,8 +131,8 @@ def _name(table: Table) -> GroupName:
             f"`name` = {name!r}: letters, digits, `-`, `_` and `.`, at most 40, not beginning "
             "with `-` or `.`",
         )
-    elif name == "daemon":
-        table.fault("name", "`name` = 'daemon': that log is rigctl's own; choose another name")
+    elif name in ("daemon", "proxy"):
+        table.fault("name", f"`name` = {name!r}: that log is rigctl's own; choose another name")
     elif name.rpartition(".")[0] and name.rpartition(".")[2].isdigit():
         table.fault(
             "name",

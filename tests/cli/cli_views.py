@@ -7,9 +7,11 @@ from typing import Any
 
 from rigctl.core.cards import CardProcess
 from rigctl.core.engine_sample import TokenPool
+from rigctl.core.flow import ClientRow, ClusterRow, FlowRows, SessionRow
 from rigctl.core.reading import Missing, Total, Why
 from rigctl.core.snapshot import (
     CardView,
+    EndpointView,
     Flow,
     GroupView,
     HostView,
@@ -138,3 +140,62 @@ def rig(**changes: Any) -> Snapshot:
 
 
 LOST = Missing(Why.LOST, "GPU is lost")
+
+
+def session(number: int = 1, **changes: Any) -> SessionRow:
+    """An answer in the making, of anna's, on standard."""
+    made = SessionRow(
+        request=f"r{number}aaaaaaa",
+        session=f"s{number}bbbbbbb",
+        client="anna",
+        cluster="standard",
+        state="answering",
+        seconds=12.0,
+        context=101_000.0,
+        cached=90_000.0,
+        produced=740,
+        rate=61.2,
+        waited=0.4,
+        first_byte=1.9,
+        pool_share=0.126,
+        rule="home",
+        turn=9,
+        endpoint="/v1/chat/completions",
+    )
+    return replace(made, **changes)
+
+
+def cluster(name: str = "standard", **changes: Any) -> ClusterRow:
+    """A cluster that is up, with three requests of ours."""
+    made = ClusterRow(name, "up", 600.0, in_flight=3, slots=6, homes=4, sent=212, overflow=9)
+    return replace(made, **changes)
+
+
+def endpoint(*sessions: SessionRow, **changes: Any) -> EndpointView:
+    """An endpoint that is up, with these sessions; two clients have keys."""
+    rows = FlowRows(
+        100.0,
+        sessions=sessions,
+        clients=(
+            ClientRow("anna", 2, 3, 120, 1, 4, 9_000_000, 8_100_000, 310_000, 120_000, 2),
+            ClientRow("ben", 0, None, 7),
+        ),
+        clusters=(cluster(), cluster("long", in_flight=1, homes=2, sent=31, overflow=22)),
+        queued=2,
+        oldest_wait=41.0,
+        connections=9,
+        off=("/v1/messages: a thinking budget has no effect there.",),
+        totals={"requests": 243.0, "resent": 1.0},
+    )
+    made = EndpointView(
+        state="up",
+        seconds=273_600.0,
+        say="serving",
+        url="http://127.0.0.1:8000",
+        model="qwen3.8-27b",
+        pid=5001,
+        keys=True,
+        age=0.4,
+        rows=rows,
+    )
+    return replace(made, **changes)

@@ -365,7 +365,7 @@ def test_keys_of_the_panel_may_be_rebound(rig_file: ConfigKit) -> None:
         rig_file.load(GROUP + "\n[keys]\nfree = 3\n")
 
 
-@pytest.mark.parametrize("name", ["daemon", "long.1", "qwen.3.8"])
+@pytest.mark.parametrize("name", ["daemon", "proxy", "long.1", "qwen.3.8"])
 def test_a_group_takes_no_other_log_s_name(rig_file: ConfigKit, name: str) -> None:
     """Two writers in one log file, or a run before overwritten by another group's."""
     (fault,) = rig_file.faults(GROUP.replace('"standard"', f'"{name}"'))

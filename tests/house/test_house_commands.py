@@ -18,8 +18,11 @@ CALL = re.compile(rf"(?<![\w/.-])rigctl ({'|'.join(VERBS)})\b((?: [^\s`\"“”,
 ARGUMENT = re.compile(r"--?[a-z]|[A-Z]+(?:[|…].*)?$|\d+[smhd]?$")
 """What can only be an argument; any other word is one only where the verb knows it."""
 WORDS = {"on", "off", "install", "uninstall", "show", "check", "path", "init", "release", "self",
-         "confirm", "bash", "fish", "zsh", "daemon", "list", "long"}  # fmt: skip
-MENTIONED = (["lend"], ["service"])
+         "confirm", "bash", "fish", "zsh", "daemon", "list", "long",
+         "add", "remove", "explain", "proxy"}  # fmt: skip
+PAIRS = (["daemon", "stop"], ["endpoint", "restart"], ["endpoint", "status"])
+"""Verbs with a second word that other texts use as prose."""
+MENTIONED = (["lend"], ["service"], ["keys"], ["route"], ["abort"])
 """Verbs that texts speak of as things, where nobody would type the bare word."""
 
 
@@ -46,7 +49,7 @@ def _commands(text: str) -> Iterator[list[str]]:
         words = [found[1]]
         for word in found[2].split():
             bare = word.rstrip(".):'").split("|")[0]
-            if [*words, bare] == ["daemon", "stop"] or bare in WORDS or ARGUMENT.match(bare):
+            if [*words, bare] in PAIRS or bare in WORDS or ARGUMENT.match(bare):
                 words.append(bare)
             else:
                 break

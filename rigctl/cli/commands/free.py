@@ -91,6 +91,7 @@ def wish_for(
     lease = f"They are lent for {span(args.lease)}." if args.lease else "They are lent open-ended."
     destroys = consequence.destroys(group)
     costs = consequence.of_stop(group, args.drain, snap["free_drain_limit"]) if destroys else []
+    costs += consequence.of_gate(snap, group, comes_back=False)
     return act.Wish(
         "free",
         {

@@ -19,8 +19,8 @@ from rigctl.cli.talk import Conversation, Lost, NotRunning
 from rigctl.cli.words import plain, say, speaks_utf8
 from rigctl.core.redact import redact
 
-DAEMON = "daemon"
-"""The word for the daemon's own log; no group may have it as its name while this verb exists."""
+OWN = ("daemon", "proxy")
+"""Words for the logs of rigctl's own processes; no group may be called so."""
 
 LOOK = 0.25
 """Seconds between two looks at a followed file."""
@@ -30,9 +30,10 @@ def add(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Register the verb."""
     parser = subparsers.add_parser(
         "logs",
-        help="an engine's or the daemon's log",
+        help="an engine's, the daemon's or the endpoint's log",
         description="Prints the end of a group's log, keys masked and repeated lines counted. "
-        "`rigctl logs daemon` is the daemon's own. Works without a daemon too.",
+        "`rigctl logs daemon` is the daemon's own, `rigctl logs proxy` that of the endpoint's "
+        "process. Works without a daemon too.",
     )
     parser.add_argument("group", metavar="GROUP")
     parser.add_argument("-f", "--follow", action="store_true", help="go on as lines come")
@@ -67,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _lines(args: argparse.Namespace) -> Iterator[str]:
     """From the daemon, which knows the files; from the files where there is none."""
-    if args.group == DAEMON:
+    if args.group in OWN:
         yield from _from_file(args)
         return
     question = {
@@ -95,10 +96,10 @@ def _lines(args: argparse.Namespace) -> Iterator[str]:
 
 
 def log_file(home: str | None, group: str, previous: int) -> Path:
-    """Where a log lies: the run before is `NAME.1.log`, the daemon's older one `daemon.log.1`."""
+    """Where a log lies: the run before is `NAME.1.log`, of our own processes `daemon.log.1`."""
     folder = Path(where.logs_folder(home))
-    if group == DAEMON:
-        return folder / ("daemon.log" + (f".{previous}" if previous else ""))
+    if group in OWN:
+        return folder / (f"{group}.log" + (f".{previous}" if previous else ""))
     return LogFiles(folder).path(group, previous)
 
 

@@ -32,7 +32,11 @@ def run(args: argparse.Namespace) -> int:
         {"group": name, "drain_seconds": args.drain, "force": args.force},
         f"Restart {name}?",
         destructive=consequence.destroys(group),
-        costs=[*consequence.of_stop(group, args.drain), *consequence.of_return(group)],
+        costs=[
+            *consequence.of_stop(group, args.drain),
+            *consequence.of_gate(snap, group, comes_back=True),
+            *consequence.of_return(group),
+        ],
         meanwhile="Follow it with `rigctl status --watch`.",
     )
     return act.carry_out(args, path, wish)

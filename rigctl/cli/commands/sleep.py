@@ -37,7 +37,11 @@ def run(args: argparse.Namespace) -> int:
     restarts = consequence.destroys(group) and not args.no_restart
     costs = [f"{name}: sleep-on-idle is {group['sleep']['say'] or 'not known'} now."]
     if restarts:
-        costs += [*consequence.of_stop(group, None), *consequence.of_return(group)]
+        costs += [
+            *consequence.of_stop(group, None),
+            *consequence.of_gate(snap, group, comes_back=True),
+            *consequence.of_return(group),
+        ]
     else:
         costs.append("Noted for the next start; nothing is restarted.")
     wish = act.Wish(

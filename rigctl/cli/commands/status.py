@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 from rigctl.cli import exits, where
-from rigctl.cli.exits import End
-from rigctl.cli.talk import Conversation, Lost, NotRunning, decoded, snapshot_line
+from rigctl.cli.talk import decoded_snapshot, snapshot_line
+from rigctl.cli.words import raw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,11 +34,13 @@ def run(args: argparse.Namespace) -> int:
     """Print the status; its exit code."""
     path = where.socket_file(args.home)
     if args.watch:
-        return _watch(path, args.json)
+        from rigctl.cli.watching import watch
+
+        watch(path, _page, bytes if args.json else None)
     if not args.check:
         return once(args.home, as_json=args.json)
     line = snapshot_line(path)
-    snap = _decoded(line)
+    snap = decoded_snapshot(line)
     from rigctl.cli.verdict import verdict
 
     code, reasons = verdict(snap)
@@ -57,7 +58,7 @@ def once(home: str | None, *, as_json: bool) -> int:
     line = snapshot_line(where.socket_file(home))
     if as_json:
         return _raw(line)
-    print_page(_decoded(line))
+    print_page(decoded_snapshot(line))
     return exits.OK
 
 
@@ -65,7 +66,7 @@ def plain_status(home: str | None) -> int:
     """What `rigctl` alone does without a terminal: the page, and the exit code of `--check`."""
     from rigctl.cli.verdict import verdict
 
-    snap = _decoded(snapshot_line(where.socket_file(home)))
+    snap = decoded_snapshot(snapshot_line(where.socket_file(home)))
     print_page(snap)
     return verdict(snap)[0]
 
@@ -76,17 +77,8 @@ def print_page(snap: dict[str, Any]) -> None:
         print(line)
 
 
-def _decoded(line: bytes) -> dict[str, Any]:
-    snap = decoded(line)
-    if snap.get("kind") == "error":
-        raise End(exits.FAILED, str(snap.get("say", "")))
-    return snap
-
-
 def _raw(line: bytes) -> int:
-    sys.stdout.flush()
-    sys.stdout.buffer.write(line + b"\n")
-    sys.stdout.buffer.flush()
+    raw(line)
     # An error object is data too, but the exit code must not call it a status.
     return exits.FAILED if line.startswith(b'{"kind":"error"') else exits.OK
 
@@ -105,45 +97,3 @@ def _page(snap: dict[str, Any]) -> list[str]:
         )
     utf8 = speaks_utf8(sys.stdout)
     return [plain(line, utf8) for line in lines]
-
-
-def _watch(path: str, raw: bool) -> int:
-    import time
-
-    from rigctl.cli.words import say
-
-    screen = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-    lost = False
-    while True:
-        try:
-            with Conversation(path) as talk:
-                talk.ask({"do": "watch"})
-                lost = False
-                while True:
-                    line = talk.raw_line(None)
-                    if raw:
-                        _raw(line)
-                    else:
-                        _frame(_decoded(line), screen)
-        except NotRunning:
-            if not lost:
-                raise
-            time.sleep(1.0)
-        except Lost:
-            say("the daemon went away; waiting for it to come back (ctrl+c ends)")
-            lost = True
-            time.sleep(0.5)
-
-
-def _frame(snap: dict[str, Any], screen: bool) -> None:
-    lines = _page(snap)
-    if screen:
-        rows = max(2, os.get_terminal_size(sys.stdout.fileno()).lines)
-        if len(lines) >= rows:
-            lines = [*lines[: rows - 2], f"({len(lines) - rows + 2} more lines)"]
-        # Home, each line cleared to its end, then the rest of the screen: no flicker.
-        body = "\x1b[K\r\n".join(lines)
-        sys.stdout.write(f"\x1b[H{body}\x1b[K\r\n\x1b[J")
-    else:
-        sys.stdout.write("\n".join(lines) + "\n\n")
-    sys.stdout.flush()

@@ -44,7 +44,11 @@ def run(args: argparse.Namespace) -> int:
         {"group": name, "drain_seconds": args.drain, "force": args.force},
         f"Stop {name}?",
         destructive=consequence.destroys(group),
-        costs=[*consequence.of_stop(group, args.drain), *consequence.of_return(group)],
+        costs=[
+            *consequence.of_stop(group, args.drain),
+            *consequence.of_gate(snap, group, comes_back=False),
+            *consequence.of_return(group),
+        ],
         meanwhile=f"`rigctl start {name}` cancels it while it drains; see `rigctl status`.",
     )
     return act.carry_out(args, path, wish)
