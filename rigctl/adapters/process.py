@@ -51,10 +51,16 @@ class ProcessLauncher:
         self._families: dict[tuple[int, int], Family] = {}
 
     def spawn(
-        self, argv: Sequence[str], env: Mapping[str, str], log: str, token: str
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        log: str,
+        token: str,
+        pass_fds: Sequence[int] = (),
     ) -> ProcessIdentity:
         """Start `argv` in a session of its own, its output appended to the file `log`.
 
+        It inherits `pass_fds` under their own numbers and no other descriptor of ours.
         `env` is laid over our own environment, RIGCTL_SPAWN=token over both. Raises OSError whose
         `strerror` is a sentence. The identity's `argv_hash` is empty: wrappers exec, so the
         command line is recorded at Ready, with `proc.identity`.
@@ -71,6 +77,7 @@ class ProcessLauncher:
                 stderr=output,
                 env=full,
                 close_fds=True,
+                pass_fds=pass_fds,
                 start_new_session=True,
             )
         except OSError as error:

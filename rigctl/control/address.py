@@ -92,9 +92,14 @@ def remove_stale(path: Path) -> None:
         raise SocketTakenError(errno.EADDRINUSE, f"a daemon already answers on {path}")
 
 
-def peer_uid(connected: socket.socket) -> int:
-    """The uid of the process at the other end, as the kernel saw it connect."""
+def peer(connected: socket.socket) -> tuple[int, int]:
+    """Pid and uid of the process at the other end, as the kernel saw it connect."""
     size = struct.calcsize("3i")
     raw = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-    uid: int = struct.unpack("3i", raw)[1]
-    return uid
+    pid, uid, _gid = struct.unpack("3i", raw)
+    return int(pid), int(uid)
+
+
+def peer_uid(connected: socket.socket) -> int:
+    """The uid of the process at the other end."""
+    return peer(connected)[1]

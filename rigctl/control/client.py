@@ -14,6 +14,7 @@ from typing import Any, Self
 from rigctl.control import PROTOCOL, wire
 from rigctl.control.address import connect
 from rigctl.core.commands import Answer, Command
+from rigctl.core.flow import RouteRecord
 from rigctl.core.harmless import harmless_json
 from rigctl.core.snapshot import JournalEntry, Snapshot
 
@@ -96,6 +97,16 @@ class SocketClient:
         async with self._link(question) as link:
             async for fields in link.messages():
                 yield str(fields["line"])
+
+    async def routes(self, limit: int = 50, *, follow: bool = False) -> AsyncIterator[RouteRecord]:
+        """The endpoint's newest decisions, oldest first; with `follow` new ones as they come.
+
+        One that took a while comes twice, the second time with its status.
+        """
+        question = {"do": "routes", "limit": limit, "follow": follow}
+        async with self._link(question) as link:
+            async for fields in link.messages():
+                yield wire.decode_route(fields)
 
     async def history(self, seconds: float) -> Mapping[str, Any]:
         """`step`, `end` (wall time) and `series` of the last seconds."""

@@ -10,11 +10,10 @@ import array
 import contextlib
 import os
 import socket
-import struct
 from collections.abc import Sequence
 from pathlib import Path
 
-from rigctl.control.address import connect
+from rigctl.control.address import connect, peer
 
 MOST = 8
 """Sockets in one hand-over: an address has one a family."""
@@ -32,11 +31,7 @@ def take(waiting: socket.socket, pid: int) -> tuple[socket.socket, ...]:
 
     Empty where somebody else connected or what came is no listening stream socket.
     """
-    size = struct.calcsize("3i")
-    peer: int = struct.unpack(
-        "3i", waiting.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-    )[0]
-    if peer != pid:
+    if peer(waiting)[0] != pid:
         return ()
     waiting.settimeout(_SECONDS)
     _data, ancillary, _flags, _address = waiting.recvmsg(1, socket.CMSG_LEN(MOST * 4))

@@ -70,11 +70,15 @@ def ensure_daemon(
 def daemon_command(home: Home) -> list[str]:
     """The command line that runs the daemon of this home."""
     # -P: a `json.py` in the folder where somebody stands must not become ours.
-    command = [sys.executable, "-P", "-m", "rigctl.daemon.main"]
+    return [sys.executable, "-P", "-m", "rigctl.daemon.main", *home_words(home)]
+
+
+def home_words(home: Home) -> list[str]:
+    """How a process of ours is told its home."""
     base = home.state.parent
     if find_home(str(base)) == home:
-        return [*command, "--home", str(base)]
-    return command  # the XDG places, which it finds by the same variables as we did
+        return ["--home", str(base)]
+    return []  # the XDG places, which it finds by the same variables as we did
 
 
 def greet(path: Path) -> dict[str, Any] | None:

@@ -13,6 +13,7 @@ import msgspec
 from rigctl.control import PROTOCOL
 from rigctl.core import commands
 from rigctl.core.commands import Accepted, Answer, Command, Refused
+from rigctl.core.flow import RouteRecord
 from rigctl.core.harmless import one_line
 from rigctl.core.reading import Missing, Why
 from rigctl.core.snapshot import JournalEntry, Snapshot
@@ -83,6 +84,14 @@ def message(raw: bytes) -> dict[str, Any]:
     if not isinstance(decoded, dict):
         raise WireError('a line is one JSON object, such as {"do": "snapshot"}')
     return decoded
+
+
+def number(asked: Mapping[str, Any], name: str, default: float) -> float:
+    """A number in a question, or its default; WireError where it is none."""
+    value = asked.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST:
+        raise WireError(f"`{name}` must be a number from 0 to {MOST:g}")
+    return value
 
 
 # Snapshots ------------------------------------------------------------------------------------
@@ -230,6 +239,18 @@ def decode_journal(fields: Mapping[str, Any]) -> JournalEntry:
         return msgspec.convert(fields.get("entry"), JournalEntry)
     except msgspec.ValidationError as error:
         raise WireError(f"the daemon's journal cannot be read: {error}", "version") from error
+
+
+def route(record: RouteRecord) -> bytes:
+    return line({"kind": "route", "record": record})
+
+
+def decode_route(fields: Mapping[str, Any]) -> RouteRecord:
+    """The record in a message of kind `route`."""
+    try:
+        return msgspec.convert(fields.get("record"), RouteRecord)
+    except msgspec.ValidationError as error:
+        raise WireError(f"the daemon's routes cannot be read: {error}", "version") from error
 
 
 def gap(missed: int) -> bytes:

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
+from rigctl.core.endpoint_states import Opening as EndpointOpening
+from rigctl.core.endpoint_states import Spawning as EndpointSpawning
+from rigctl.core.endpoint_states import followed
 from rigctl.core.energy import CardEnergy, EnergyBook
 from rigctl.core.engine_states import (
     After,
@@ -26,7 +29,7 @@ from rigctl.core.engine_states import (
 from rigctl.core.ids import GroupName, Mono, OperationId, ProcessIdentity, Wall
 from rigctl.core.lease import Lease
 from rigctl.core.operations import Operation
-from rigctl.core.state import GroupState, RigState
+from rigctl.core.state import EndpointState, GroupState, RigState
 
 SCHEMA = 1
 
@@ -47,6 +50,7 @@ def remember(state: RigState, now: Mono) -> dict[str, Any]:
         "groups": {group.spec.name: _group(group, offset) for group in state.groups},
         "operations": [_operation(each, offset) for each in state.operations],
         "confirmed": state.confirmed,
+        "endpoint": _endpoint(state.endpoint),
         "energy": {"day": state.energy.day, "cards": _accounts(state.energy)},
     }
 
@@ -63,12 +67,13 @@ def lasting(state: RigState) -> object:
             group.last_command,
             group.usual,
             group.crashes,
+            group.drains,
         )
         for group in state.groups
     )
     operations = tuple((each.id, each.state, each.marks) for each in state.operations)
     booked = int(state.wall // BOOKED)
-    return groups, operations, state.baselines, state.confirmed, booked
+    return groups, operations, state.baselines, state.confirmed, booked, _endpoint_key(state)
 
 
 def _group(group: GroupState, offset: float) -> dict[str, Any]:
@@ -93,6 +98,29 @@ def _group(group: GroupState, offset: float) -> dict[str, Any]:
         "last_exit": group.last_exit,
         "remedy": group.remedy,
         "crashes": group.crashes,
+        "drains": group.drains,
+    }
+
+
+def _endpoint_key(state: RigState) -> object:
+    endpoint = state.endpoint
+    spawning = isinstance(endpoint.keeper.phase, EndpointSpawning)
+    return endpoint.token, spawning, followed(endpoint.keeper), endpoint.epochs
+
+
+def _endpoint(endpoint: EndpointState) -> dict[str, Any]:
+    """Which proxies live, so that the next daemon finds them; their traffic they tell anew."""
+    current = endpoint.serving
+    phase = endpoint.keeper.phase
+    opening = phase.process if isinstance(phase, EndpointOpening) else None
+    return {
+        "token": endpoint.token,
+        "spawning": isinstance(phase, EndpointSpawning),
+        "serving": None if current is None else asdict(current.process),
+        "opening": None if opening is None else asdict(opening),
+        "leaving": [asdict(each.process) for each in endpoint.keeper.leavers],
+        "epochs": [list(each) for each in endpoint.epochs],
+        "address": endpoint.address,
     }
 
 
@@ -163,6 +191,7 @@ def recall_group(group: GroupState, saved: Mapping[str, Any], now: Mono, wall: W
         last_exit=str(saved.get("last_exit", "")),
         remedy=str(saved.get("remedy", "")),
         crashes=int(saved.get("crashes", 0)),
+        drains=int(saved.get("drains", 0)),
     )
 
 

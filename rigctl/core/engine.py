@@ -34,6 +34,7 @@ from rigctl.core.engine_states import (
     MembersSeen,
     Off,
     Policy,
+    Proxied,
     Ready,
     ReadySeen,
     SignalLeader,
@@ -59,6 +60,9 @@ from rigctl.core.ids import Mono, ProcessIdentity
 from rigctl.core.reading import Missing, Reading
 
 Step = tuple[Engine, tuple[EngineOrder, ...]]
+
+_QUIET = 2
+"""Looks in a row that must see an engine without work (C72)."""
 
 
 def step(engine: Engine, event: Event, now: Mono, policy: Policy) -> Step:
@@ -87,6 +91,8 @@ def step(engine: Engine, event: Event, now: Mono, policy: Policy) -> Step:
             return engine, ()
         case InFlight(count):
             return _in_flight(engine, count, now, policy)
+        case Proxied(count):
+            return _proxied(engine, count, now, policy)
         case Exited():
             return _exited(engine, event, now, policy)
         case MembersSeen(process, pids):
@@ -213,9 +219,20 @@ def _in_flight(engine: Engine, count: Reading, now: Mono, policy: Policy) -> Ste
         return engine, ()
     if isinstance(count, Missing) or count > 0:
         return replace(engine, state=replace(state, in_flight=count, quiet=0)), ()
-    if state.quiet >= 1:
+    quiet = min(state.quiet + 1, _QUIET)
+    if quiet == _QUIET and state.proxied == 0.0:
         return _end(engine, state.process, state.then, now, policy)
-    return replace(engine, state=replace(state, in_flight=count, quiet=state.quiet + 1)), ()
+    return replace(engine, state=replace(state, in_flight=count, quiet=quiet)), ()
+
+
+def _proxied(engine: Engine, count: Reading, now: Mono, policy: Policy) -> Step:
+    """Both witnesses must be through: the endpoint's closed gate and the engine's counters."""
+    state = engine.state
+    if not isinstance(state, Draining):
+        return engine, ()
+    if count == 0.0 and state.quiet == _QUIET:
+        return _end(engine, state.process, state.then, now, policy)
+    return replace(engine, state=replace(state, proxied=count)), ()
 
 
 def _exited(engine: Engine, event: Exited, now: Mono, policy: Policy) -> Step:

@@ -81,6 +81,9 @@ class Draining:
     in_flight: Reading = NOT_YET
     quiet: int = 0
     """Polls in a row that saw nothing in flight: two end the drain, one can be a gap (C72)."""
+    proxied: Reading = 0.0
+    """Answers the endpoint still has there, by its closed gate; Missing until it has answered.
+    0 also where there is no endpoint, or none that is linked: then the polls alone decide."""
     ready_since: Mono | None = None
     """When it began to serve: a cancelled drain has not ended that."""
 
@@ -173,6 +176,13 @@ class InFlight:
 
 
 @dataclass(frozen=True, slots=True)
+class Proxied:
+    """What the endpoint says of a drain; see Draining.proxied."""
+
+    count: Reading
+
+
+@dataclass(frozen=True, slots=True)
 class Exited:
     """The main process is gone."""
 
@@ -224,6 +234,7 @@ Event = (
     | SpawnFailed
     | ReadySeen
     | InFlight
+    | Proxied
     | Exited
     | MembersSeen
     | CardsSeen

@@ -9,10 +9,11 @@ from rigctl.core.commands import Command
 from rigctl.core.energy import Moment
 from rigctl.core.engine_sample import EngineSample
 from rigctl.core.ids import CardId, GroupName, OperationId, ProcessIdentity
+from rigctl.core.link_words import Hello, ToDaemon
 from rigctl.core.log_facts import LogFact
 from rigctl.core.reading import NOT_YET, Reading
 from rigctl.core.snapshot import HostView
-from rigctl.core.spec import GroupSpec, RigSpec
+from rigctl.core.spec import EndpointSpec, GroupSpec, RigSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,9 +214,74 @@ class DaemonBegan:
 
 
 @dataclass(frozen=True, slots=True)
+class EndpointRead:
+    """`[proxy]` and `clients.toml` as they are now; None: there is no `[proxy]`."""
+
+    spec: EndpointSpec | None
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointSpawned:
+    process: ProcessIdentity
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointSpawnFailed:
+    why: str
+    final: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointExited:
+    process: ProcessIdentity
+    code: int | None
+    """None for an adopted one: only its parent learns the code."""
+    tail: str
+    """The last line of its log, redacted."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointLinked:
+    """A proxy of ours said hello."""
+
+    pid: int
+    hello: Hello
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointUnlinked:
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointRefused:
+    """A proxy of ours speaks another link protocol; `say` names the older and the cure."""
+
+    pid: int
+    say: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointSaid:
+    pid: int
+    message: ToDaemon
+
+
+@dataclass(frozen=True, slots=True)
 class Ticked:
     """Time passed; nothing else happened."""
 
+
+EndpointFact = (
+    EndpointRead
+    | EndpointSpawned
+    | EndpointSpawnFailed
+    | EndpointExited
+    | EndpointLinked
+    | EndpointUnlinked
+    | EndpointRefused
+    | EndpointSaid
+)
 
 Fact = (
     CommandAsked
@@ -239,5 +305,6 @@ Fact = (
     | TroubleSeen
     | NvmlReleased
     | DaemonBegan
+    | EndpointFact
     | Ticked
 )

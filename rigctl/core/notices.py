@@ -11,6 +11,7 @@ from rigctl.core.power import limit_deviations, say_deviations, say_remedy
 from rigctl.core.reading import Missing
 from rigctl.core.snapshot import Notice
 from rigctl.core.state import GroupState, RigState
+from rigctl.core.view_endpoint import endpoint_notices
 from rigctl.core.watch import flow
 
 LEAST_DISK = 1024**3
@@ -21,11 +22,14 @@ _ORDER = {"error": 0, "warning": 1, "info": 2}
 
 def notices(state: RigState, now: Mono) -> tuple[Notice, ...]:
     """All standing notices."""
-    found = [*_rig(state), *(each for group in state.groups for each in _group(state, group, now))]
+    found = [
+        *_rig(state, now),
+        *(each for group in state.groups for each in _group(state, group, now)),
+    ]
     return tuple(sorted(found, key=lambda each: _ORDER[each.level]))
 
 
-def _rig(state: RigState) -> Iterator[Notice]:
+def _rig(state: RigState, now: Mono) -> Iterator[Notice]:
     if not state.confirmed:
         yield Notice(
             "unconfirmed",
@@ -35,6 +39,7 @@ def _rig(state: RigState) -> Iterator[Notice]:
         )
     for trouble in state.troubles:
         yield Notice(trouble.id, trouble.level, trouble.say)
+    yield from endpoint_notices(state.endpoint, now)
     error = "" if state.sweep is None else state.sweep.error
     wanted = any(group.spec.cards or group.spec.missing for group in state.groups)
     if error and wanted and not state.nvml_paused:

@@ -33,6 +33,7 @@ from rigctl.core.commands import (
 )
 from rigctl.core.engine_states import (
     SIGKILL,
+    SIGTERM,
     BackingOff,
     Draining,
     Failed,
@@ -46,6 +47,7 @@ from rigctl.core.engine_states import (
 )
 from rigctl.core.facts import CommandAsked
 from rigctl.core.ids import Mono
+from rigctl.core.on_endpoint import abort_answer, restart_endpoint
 from rigctl.core.on_lease import free, lend_started, reclaim
 from rigctl.core.operations import end, running_for
 from rigctl.core.orders import (
@@ -53,7 +55,9 @@ from rigctl.core.orders import (
     LimitPower,
     LookNow,
     NoteOverride,
+    Order,
     PauseNvml,
+    SignalEndpoint,
     SignalWhole,
 )
 from rigctl.core.reading import Missing
@@ -84,8 +88,10 @@ def on_command(state: RigState, asked: CommandAsked, now: Mono) -> Outcome:
             return accept(state, operation, orders)
         case StopDaemon(stop_engines):
             return _stop_daemon(state, asked, stop_engines, now)
-        case AbortAnswer() | RestartEndpoint():
-            return refuse(state, "rig.toml has no [proxy]: there is no endpoint", "no-endpoint")
+        case AbortAnswer():
+            return abort_answer(state, asked, command, now)
+        case RestartEndpoint():
+            return restart_endpoint(state, asked, now)
         case _:
             pass
     group = state.group(command.group)
@@ -285,5 +291,12 @@ def _stop_daemon(state: RigState, asked: CommandAsked, stop_engines: bool, now: 
             "busy",
         )
     say = "engines go on" if running else "no engine runs"
+    orders: tuple[Order, ...] = ()
+    serving = state.endpoint.serving
+    if serving is not None and stop_engines:
+        orders = (SignalEndpoint(serving.process, SIGTERM),)
+        say = f"{say}; the endpoint finishes what it has and ends"
+    elif serving is not None:
+        say = f"{say}, and so does the endpoint"
     operation = end(new_operation(asked, "daemon-stop", None, now), "done", say, now)
-    return accept(state, operation, (EndDaemon(),))
+    return accept(state, operation, (*orders, EndDaemon()))

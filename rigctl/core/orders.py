@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rigctl.core.ids import CardId, GroupName, OperationId, ProcessIdentity
+from rigctl.core.link_words import ToProxy
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,42 @@ class NoteOverride:
 
 
 @dataclass(frozen=True, slots=True)
+class SpawnEndpoint:
+    """Open the address where it is not open yet, and start a proxy on it."""
+
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class SignalEndpoint:
+    """One proxy's process: SIGTERM lets it finish what it has."""
+
+    process: ProcessIdentity
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class CloseAddress:
+    """Nobody is to serve there: who connects is refused instead of left waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class TellEndpoint:
+    """A word to one proxy over its link; lost where it has none."""
+
+    pid: int
+    message: ToProxy
+
+
+@dataclass(frozen=True, slots=True)
+class AbortOrphans:
+    """End what a dead proxy had sent to this engine, by the beginning of its request ids."""
+
+    group: GroupName
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True)
 class EndDaemon: ...
 
 
@@ -111,5 +148,10 @@ Order = (
     | WriteJournal
     | TellPerson
     | NoteOverride
+    | SpawnEndpoint
+    | SignalEndpoint
+    | CloseAddress
+    | TellEndpoint
+    | AbortOrphans
     | EndDaemon
 )

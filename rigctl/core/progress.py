@@ -22,7 +22,7 @@ from rigctl.core.ids import Mono, Wall
 from rigctl.core.operations import Operation, end, mark, put
 from rigctl.core.orders import Order, WriteJournal
 from rigctl.core.plural import answers
-from rigctl.core.reading import Missing
+from rigctl.core.reading import Missing, known
 from rigctl.core.state import GroupState, RigState, with_group
 
 FRESH = 2.0
@@ -97,6 +97,11 @@ def ending(group: GroupState, now: Mono) -> str:
     engine = group.engine.state
     if isinstance(engine, Draining):
         left = max(0.0, engine.deadline - now)
+        if engine.in_flight == 0.0 and isinstance(engine.proxied, Missing):
+            return f"drains, the endpoint closes its gate, {left:.0f} s left"
+        if engine.in_flight == 0.0 and known(engine.proxied, 0.0):
+            count = known(engine.proxied, 0.0)
+            return f"drains, {answers(count, 'runs', 'run')} at the endpoint, {left:.0f} s left"
         if isinstance(engine.in_flight, Missing):
             return f"drains, running answers not known, {left:.0f} s left"
         return f"drains, {answers(engine.in_flight, 'runs', 'run')}, {left:.0f} s left"

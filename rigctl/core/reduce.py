@@ -13,6 +13,14 @@ from rigctl.core.facts import (
     CardsSampled,
     CommandAsked,
     DaemonBegan,
+    EndpointExited,
+    EndpointLinked,
+    EndpointRead,
+    EndpointRefused,
+    EndpointSaid,
+    EndpointSpawned,
+    EndpointSpawnFailed,
+    EndpointUnlinked,
     EngineCounted,
     EngineExited,
     EngineReady,
@@ -37,6 +45,7 @@ from rigctl.core.facts import (
 from rigctl.core.ids import Mono, Wall
 from rigctl.core.on_cards import on_sweep, releases
 from rigctl.core.on_command import on_command
+from rigctl.core.on_endpoint import endpoint_timers, on_endpoint
 from rigctl.core.on_engine import EngineFact, on_engine
 from rigctl.core.on_lease import end_lease, moved_leases
 from rigctl.core.on_rig import (
@@ -50,6 +59,7 @@ from rigctl.core.on_rig import (
 from rigctl.core.orders import Order, TellPerson, WriteJournal
 from rigctl.core.progress import advance
 from rigctl.core.resume import on_began
+from rigctl.core.run_endpoint import witness
 from rigctl.core.run_engine import Fed, feed_engine
 from rigctl.core.state import GroupState, RigState, with_group
 
@@ -75,7 +85,7 @@ def reduce(state: RigState, fact: Fact, now: Mono, wall: Wall) -> Reduced:
         state, orders, answer = on_command(state, fact, now)
     else:
         state, orders = _take(state, fact, now)
-    for settle in (_timers, releases, _gates, _leases, advance):
+    for settle in (_timers, endpoint_timers, witness, releases, _gates, _leases, advance):
         state, more = settle(state, now)
         orders = (*orders, *more)
     return Reduced(state, orders, answer)
@@ -126,6 +136,17 @@ def _take(state: RigState, fact: Fact, now: Mono) -> Fed:
             return on_nvml_released(state, fact, now)
         case DaemonBegan(first, fresh):
             return on_began(state, first, now, fresh)
+        case (
+            EndpointRead()
+            | EndpointSpawned()
+            | EndpointSpawnFailed()
+            | EndpointExited()
+            | EndpointLinked()
+            | EndpointUnlinked()
+            | EndpointRefused()
+            | EndpointSaid()
+        ):
+            return on_endpoint(state, fact, now)
         case Ticked() | CommandAsked():
             return state, ()
         case _:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from rigctl.core.endpoint_states import followed
 from rigctl.core.engine_states import (
     SIGTERM,
     Draining,
@@ -17,12 +18,14 @@ from rigctl.core.engine_states import (
     ThenCrash,
 )
 from rigctl.core.ids import GroupName, Mono
+from rigctl.core.on_endpoint import take_up
 from rigctl.core.operations import end, put, running_for
 from rigctl.core.orders import LookNow, Order, SignalMain, TellPerson, WriteJournal
+from rigctl.core.run_endpoint import orphans
 from rigctl.core.run_engine import Fed, feed_engine
 from rigctl.core.state import GroupState, RigState, with_group
 
-_ITS_DAEMONS = ("nvml-release", "power-limit")
+_ITS_DAEMONS = ("nvml-release", "power-limit", "abort", "endpoint-restart")
 """Operations that live in a daemon's memory alone."""
 
 
@@ -46,7 +49,29 @@ def on_began(state: RigState, first: bool, now: Mono, fresh: tuple[GroupName, ..
             continue  # nothing is started or signalled until a person has looked
         state, more = _take_up(state, group, now)
         orders = (*orders, *_told(group), *more, LookNow(group.spec.name))
-    return state, orders
+    if not state.confirmed:
+        return state, orders
+    state, more = _endpoint(state, now)
+    return state, (*orders, *more)
+
+
+def _endpoint(state: RigState, now: Mono) -> Fed:
+    """What the shell found of the proxy is told, and what is wanted of it taken up."""
+    endpoint = state.endpoint
+    notes: tuple[Order, ...] = ()
+    serving = endpoint.serving
+    if serving is not None and serving.adopted:
+        pid = serving.process.pid
+        say = f"the endpoint's proxy is taken over from an earlier daemon as pid {pid}"
+        notes = (WriteJournal("", "endpoint-adopted", say),)
+    if endpoint.last_exit and serving is None:
+        notes = (WriteJournal("", "endpoint-crashed", endpoint.last_exit),)
+    alive = {process.pid for process in followed(endpoint.keeper)}
+    for pid, epoch in endpoint.epochs:
+        if pid not in alive:
+            notes = (*notes, *orphans(state, epoch))
+    state, orders = take_up(state, now)
+    return state, (*notes, *orders)
 
 
 def _told(group: GroupState) -> tuple[Order, ...]:

@@ -18,6 +18,7 @@ from rigctl.core.engine_states import (
     InFlight,
     Loading,
     Off,
+    Proxied,
     Ready,
     SignalLeader,
     SignalSession,
@@ -47,6 +48,8 @@ from rigctl.core.orders import (
     TellPerson,
     WriteJournal,
 )
+from rigctl.core.plural import answers
+from rigctl.core.reading import known
 from rigctl.core.state import GroupState, RigState, with_group
 from rigctl.core.watch import finish
 from rigctl.core.watch_state import begin
@@ -54,7 +57,7 @@ from rigctl.core.watch_words import journal
 
 Fed = tuple[RigState, tuple[Order, ...]]
 
-_ACTS = StartAsked | StopAsked | StopCancelled | GateSeen | InFlight | Stuck | Tick
+_ACTS = StartAsked | StopAsked | StopCancelled | GateSeen | InFlight | Proxied | Stuck | Tick
 """Events after which the machine may start or signal something."""
 
 
@@ -115,6 +118,7 @@ def _entered(
         case Ready():
             return _ready(state, group, before, now)
         case Draining():
+            group = replace(group, drains=group.drains + 1)
             return state, group, (WriteJournal(name, "draining", f"drains: {_why(after.then)}"),)
         case Stopping():
             group, notes = _stopping(group, before, after)
@@ -209,7 +213,23 @@ def _stopping(
         group = replace(group, last_exit=after.then.why, crashes=group.crashes + 1)
         told = TellPerson("crashed", name, after.then.why)
         return group, (WriteJournal(name, "crashed", after.then.why), told)
-    return group, (WriteJournal(name, "stopping", f"asked to leave: {_why(after.then)}"),)
+    return group, (_asked_to_leave(name, before, after),)
+
+
+def _asked_to_leave(name: str, before: State, after: Stopping) -> WriteJournal:
+    """With what the drain before it took, and what was cut short where it did not end by itself."""
+    why = _why(after.then)
+    if not isinstance(before, Draining):
+        return WriteJournal(name, "stopping", f"asked to leave: {why}")
+    seconds = after.since - before.since
+    figures = {"drain_seconds": seconds}
+    left = max(known(before.in_flight, 0.0), known(before.proxied, 0.0))
+    if after.since >= before.deadline and left:
+        figures["cut"] = left
+        say = f"asked to leave with {answers(left, 'runs', 'run')} after its {seconds:.0f} s: {why}"
+        return WriteJournal(name, "stopping", say, figures)
+    say = f"asked to leave, drained in {seconds:.1f} s: {why}"
+    return WriteJournal(name, "stopping", say, figures)
 
 
 def _why(then: object) -> str:

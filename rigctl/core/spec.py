@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from rigctl.core.engine_states import Policy
 from rigctl.core.ids import CardId, GroupName
+from rigctl.core.link_words import KeySource, TableClient, TablePolicy
 from rigctl.core.phases import PhasePolicy
 from rigctl.core.watch_facts import WatchPolicy
 
@@ -35,6 +36,27 @@ class GroupSpec:
     log: str
     command: tuple[str, ...] = ()
     """The command line a start would use now, secrets masked."""
+    key: KeySource = KeySource()
+    admin_key: KeySource = KeySource()
+    """Where its keys are read from; the keys themselves are in no state."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointSpec:
+    """What the owner's file and `clients.toml` say of the endpoint."""
+
+    host: str
+    port: int
+    policy: TablePolicy
+    clients: tuple[TableClient, ...] = ()
+    refused: str = ""
+    """Why nothing may listen there, with the cure; empty where it may."""
+
+    @property
+    def url(self) -> str:
+        """Where a client of this host reaches it."""
+        host = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)

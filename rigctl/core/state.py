@@ -6,19 +6,23 @@ from dataclasses import dataclass, field, replace
 
 from rigctl.core.cards import GpuSweep
 from rigctl.core.chunks import ChunkCosts
+from rigctl.core.endpoint_states import Absent, Keeper, Serving, serving
+from rigctl.core.endpoint_states import deadline_of as endpoint_due
 from rigctl.core.energy import EnergyBook
 from rigctl.core.engine_sample import EngineSample
 from rigctl.core.engine_states import Engine, Off, deadline_of, process_of
 from rigctl.core.facts import EngineWatched, ForeignEngineSeen
+from rigctl.core.flow import FlowRows
 from rigctl.core.heat import Heat, Verdict
 from rigctl.core.ids import GroupName, Mono, OperationId, ProcessIdentity, Wall
 from rigctl.core.lease import Lease
+from rigctl.core.link_words import GateState
 from rigctl.core.operations import Operation
 from rigctl.core.pace import PollingCost
 from rigctl.core.phases import Start
 from rigctl.core.pstates import PstateTimes
 from rigctl.core.snapshot import HostView
-from rigctl.core.spec import GroupSpec, RigSpec
+from rigctl.core.spec import EndpointSpec, GroupSpec, RigSpec
 from rigctl.core.watch_state import Watch
 
 
@@ -61,6 +65,8 @@ class GroupState:
     """Idle but hot, while that holds."""
     faults_told: tuple[tuple[str, Mono], ...] = ()
     """Fault lines of its log that were journalled lately, and when."""
+    drains: int = 0
+    """How often it drained: the number that the endpoint's gate answers with."""
     lost_card: str = ""
     """Why this group cannot work until a reboot: a card fell off the bus while it ran (C11)."""
 
@@ -91,6 +97,58 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
+class ToldEvidence:
+    """What the endpoint's requests met at an engine, conflated to a line a minute."""
+
+    group: GroupName
+    kind: str
+    told: Mono
+    """When the journal had it last."""
+    more: int = 0
+    """How often it came since."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointState:
+    """The proxy: whether it is wanted, its process, and its traffic as it last told of it."""
+
+    spec: EndpointSpec | None = None
+    keeper: Keeper = Keeper(Absent(Mono(0.0), ""))
+    token: str = ""
+    """In the environment of the newest proxy; made new for each spawn."""
+    epochs: tuple[tuple[int, str], ...] = ()
+    """Pid and epoch of each proxy that said hello and may live: its request ids begin with it."""
+    address: str = ""
+    gates: tuple[GateState, ...] = ()
+    """Of the serving proxy, since it was linked."""
+    flow: FlowRows | None = None
+    flow_at: Mono = Mono(0.0)
+    evidence: tuple[ToldEvidence, ...] = ()
+    crashes: int = 0
+    last_exit: str = ""
+    mismatch: str = ""
+    """The other link protocol in words; empty while both speak the same."""
+
+    @property
+    def serving(self) -> Serving | None:
+        """Who takes clients in now."""
+        return serving(self.keeper.phase)
+
+    @property
+    def linked(self) -> bool:
+        """Whether the serving proxy hears us and tells us."""
+        current = self.serving
+        return current is not None and current.linked
+
+    def gate(self, group: str) -> GateState | None:
+        """The serving proxy's gate to a group, as it is."""
+        for each in self.gates:
+            if each.group == group:
+                return each
+        return None
+
+
+@dataclass(frozen=True, slots=True)
 class RigState:
     spec: RigSpec
     groups: tuple[GroupState, ...]
@@ -115,6 +173,7 @@ class RigState:
     """The steady clock at that moment; None before the first fact."""
     nvml_paused: str = ""
     """Set while the handles are closed on request (C89)."""
+    endpoint: EndpointState = EndpointState()
     confirmed: bool = True
     """False after an unreadable state file: nothing is signalled until a person says so."""
 
@@ -139,6 +198,10 @@ def fresh_group(spec: GroupSpec, now: Mono, why: str = "not started yet") -> Gro
     return GroupState(spec, Engine(Off(now, why)), sleep_on_idle=spec.sleep_on_idle)
 
 
+ABORT_SECONDS = 10.0
+"""How long the endpoint may take to say what became of an abort."""
+
+
 def next_wake(state: RigState, now: Mono) -> Mono | None:
     """When something changes by time alone. Timers are derived, never kept beside the state."""
     if not state.confirmed:
@@ -148,4 +211,12 @@ def next_wake(state: RigState, now: Mono) -> Mono | None:
         lease = group.lease
         if lease is not None and lease.until is not None and not lease.warned:
             due.append(Mono(now + max(0.0, lease.until - state.wall)))
+    keeper = endpoint_due(state.endpoint.keeper)
+    if keeper is not None:
+        due.append(keeper)
+    due += [
+        Mono(each.since + ABORT_SECONDS)
+        for each in state.operations
+        if each.running and each.kind == "abort"
+    ]
     return min(due, default=None)

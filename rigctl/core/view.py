@@ -14,6 +14,7 @@ from rigctl.core.pstates import PstateTimes, shares
 from rigctl.core.reading import NOT_YET, OFF, Missing, Reading, Why
 from rigctl.core.snapshot import CardView, JournalEntry, OperationView, PowerView, Snapshot
 from rigctl.core.state import GroupState, RigState
+from rigctl.core.view_endpoint import view_endpoint
 from rigctl.core.view_group import view_group
 
 
@@ -52,6 +53,7 @@ def view(
         home=spec.home,
         simulated=spec.simulated,
         free_drain_limit=spec.free_drain,
+        endpoint=view_endpoint(state.endpoint, now),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import assert_never
 
 from rigctl.core import lease as leases
@@ -26,7 +27,7 @@ from rigctl.core.engine_states import (
 from rigctl.core.ids import Mono, Wall
 from rigctl.core.on_engine import in_flight
 from rigctl.core.progress import ending
-from rigctl.core.reading import NOT_YET, OFF, Missing, Reading, Total, Why, total
+from rigctl.core.reading import NOT_YET, OFF, Missing, Reading, Total, Why, known, total
 from rigctl.core.snapshot import (
     Flow,
     GroupView,
@@ -37,13 +38,14 @@ from rigctl.core.snapshot import (
     Slots,
 )
 from rigctl.core.state import GroupState, RigState
+from rigctl.core.view_endpoint import row, stalled_by
 from rigctl.core.watch import flow, rates
 
 
 def view_group(state: RigState, group: GroupState, power: PowerView, now: Mono) -> GroupView:
     """The slice of the snapshot that one group's panel draws."""
     spec = group.spec
-    name, say, advice = _state(state, group, now)
+    name, say, advice = state_words(state, group, now)
     engine = group.engine.state
     runs = isinstance(engine, Loading | Ready | Draining) or _foreign(group)
     since = engine.since
@@ -70,7 +72,7 @@ def view_group(state: RigState, group: GroupState, power: PowerView, now: Mono) 
         pid=_pid(group),
         process_count=len(group.pids),
         up_seconds=now - since if isinstance(engine, Ready) else off,
-        in_flight=_in_flight(group, off),
+        in_flight=_in_flight(state, group, off),
         crashes=group.crashes,
         last_exit=group.last_exit,
         lease=_lease(state, group),
@@ -79,7 +81,7 @@ def view_group(state: RigState, group: GroupState, power: PowerView, now: Mono) 
         window_share=_window_share(group),
         slots=_slots(group, off),
         rates=Rates(off, off, off, off) if group.watch is None else rates(group.watch, now),
-        flow=Flow() if group.watch is None or not runs else flow(group.watch, now),
+        flow=_flow(state, group, now) if runs else Flow(),
         sleep=_sleep(group),
         power=power,
         scheduler_cpu=_watched(group, "scheduler_cpu", off),
@@ -106,7 +108,7 @@ def _pid(group: GroupState) -> int | None:
     return group.foreign.pid if group.foreign is not None else None
 
 
-def _state(state: RigState, group: GroupState, now: Mono) -> tuple[str, str, str]:
+def state_words(state: RigState, group: GroupState, now: Mono) -> tuple[str, str, str]:
     """State word, what is so, and the next command that makes sense."""
     name = group.spec.name
     engine = group.engine.state
@@ -132,7 +134,7 @@ def _state(state: RigState, group: GroupState, now: Mono) -> tuple[str, str, str
         case Ready():
             return "ready", "adopted from an earlier daemon" if group.adopted else "serving", ""
         case Draining():
-            say = f"{ending(group, now)}; clients that connect directly cannot be refused"
+            say = f"{ending(group, now)}; {_witnesses(state)}"
             keep = "start" if group.lease is None else "reclaim"
             return "draining", say, f"rigctl {keep} {name} keeps it"
         case Stopping(then=then):
@@ -169,11 +171,37 @@ def _failed_advice(group: GroupState) -> str:
     return f"{look}, then rigctl start {name}"
 
 
-def _in_flight(group: GroupState, off: Missing) -> Reading:
+def _witnesses(state: RigState) -> str:
+    """By whose word the drain ends."""
+    if state.endpoint.linked:
+        return "clients that go past the endpoint cannot be refused"
+    if state.endpoint.spec is not None:
+        return "by the engine's counters alone, since the endpoint is not linked"
+    return "clients that connect directly cannot be refused"
+
+
+def _in_flight(state: RigState, group: GroupState, off: Missing) -> Reading:
+    """Of the endpoint's count and the engine's the larger: gauges lag, and some go past it."""
     engine = group.engine.state
     if isinstance(engine, Draining):
-        return engine.in_flight
-    return off if group.sample is None else in_flight(group)
+        counted = engine.in_flight
+    else:
+        counted = off if group.sample is None else in_flight(group)
+    gate = state.endpoint.gate(group.spec.name) if state.endpoint.linked else None
+    if gate is None or not isinstance(engine, Ready | Draining):
+        return counted
+    return max(float(gate.in_flight), known(counted, 0.0))
+
+
+def _flow(state: RigState, group: GroupState, now: Mono) -> Flow:
+    """The watch's word; where others wait, who is read and who waits, by the endpoint's."""
+    if group.watch is None:
+        return Flow()
+    seen = flow(group.watch, now)
+    if seen.state not in ("stalled", "slowed", "prefilling"):
+        return seen
+    names = stalled_by(row(state.endpoint, group.spec.name, now))
+    return replace(seen, say=f"{seen.say}: {names}" if seen.say else names) if names else seen
 
 
 def _window(group: GroupState) -> int:

@@ -15,8 +15,10 @@ from rigctl.core.ids import ProcessIdentity
 from rigctl.core.snapshot import JournalEntry
 from rigctl.daemon.engine_logs import EngineLogs
 from rigctl.daemon.history import History
+from rigctl.daemon.link import LinkConnection, LinkHub
 from rigctl.daemon.loop import Loop
 from rigctl.daemon.mailbox import Broadcast
+from rigctl.daemon.route_ring import RouteRing
 from rigctl.daemon.watched_holders import Holders
 from rigctl.ports import Clock
 
@@ -37,6 +39,8 @@ class RigBackend:
         clock: Clock,
         holders: Holders,
         looked: Callable[[], None],
+        routes: RouteRing,
+        links: LinkHub,
     ) -> None:
         self._loop = loop
         self._broadcast = broadcast
@@ -46,6 +50,8 @@ class RigBackend:
         self._clock = clock
         self._holders = holders
         self._looked = looked
+        self._routes = routes
+        self._links = links
 
     @property
     def epoch(self) -> str:
@@ -86,9 +92,18 @@ class RigBackend:
         """Series for the plots."""
         return self._history.read(self._clock.now(), self._clock.wall(), seconds)
 
+    @property
+    def routes(self) -> RouteRing:
+        """The endpoint's newest decisions."""
+        return self._routes
+
+    def open_link(self, line: bytes, pid: int) -> LinkConnection:
+        """The rest of the connection of a proxy that said this; WireError says why it gets none."""
+        return self._links.open(line, pid)
+
     def log_path(self, group: str, previous: int) -> Path | None:
         """The log of a group's run; None where there is no such group."""
-        if self._loop.state.group(group) is None:
+        if self._loop.state.group(group) is None and group != "proxy":
             return None
         return self._logs.path(group, previous)
 

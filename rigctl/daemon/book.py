@@ -5,24 +5,34 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 from rigctl.adapters import proc
 from rigctl.config.cards import resolve, resolve_group
+from rigctl.config.clients import read_clients
 from rigctl.config.diff import differences
 from rigctl.config.flags import MASK, mask, secret_name, split_command
 from rigctl.config.load import load
 from rigctl.config.paths import Home
 from rigctl.config.plan import launch_plan
-from rigctl.config.schema import Config, ConfigError, GroupConfig, LaunchPlan
+from rigctl.config.proxy_checks import endpoint_order, is_loopback
+from rigctl.config.schema import (
+    ClientConfig,
+    Config,
+    ConfigError,
+    GroupConfig,
+    LaunchPlan,
+    Secret,
+)
 from rigctl.config.secrets import group_keys, write_key_file
 from rigctl.core.cards import CardSample
 from rigctl.core.engine_states import Policy
 from rigctl.core.facts import GroupFound
 from rigctl.core.ids import CardId, GroupName
+from rigctl.core.link_words import KeySource, TableClient, TablePolicy
 from rigctl.core.phases import PhasePolicy
-from rigctl.core.spec import GroupSpec, RigSpec
+from rigctl.core.spec import EndpointSpec, GroupSpec, RigSpec
 from rigctl.core.watch_facts import WatchPolicy
 
 
@@ -32,14 +42,17 @@ class Book:
     def __init__(self, home: Home) -> None:
         self.home = home
         self._read = self._stamp()
-        self.config: Config = load(home.config, home.overrides, home.clients)
+        self._clients: tuple[ClientConfig, ...] | None = None
+        """As last understood; None: never."""
+        self._clients_fault = ""
+        self.config: Config = self._load()
         self._started: dict[GroupName, GroupConfig] = {}
         """As each running engine was started: the file may say otherwise by now."""
 
     def reload(self) -> None:
         """Read the file again. ConfigError leaves the config as it was."""
         self._read = self._stamp()
-        fresh = load(self.home.config, self.home.overrides, self.home.clients)
+        fresh = self._load()
         names = {group.name for group in fresh.groups}
         for group in self.config.groups:
             if group.name not in names:
@@ -49,6 +62,48 @@ class Book:
                 )
                 raise ConfigError(say, path=fresh.path)
         self.config = fresh
+
+    def _load(self) -> Config:
+        """The files. Who may use the endpoint is judged apart: a fault there stops the endpoint,
+        and no engine."""
+        config = load(self.home.config, self.home.overrides)
+        self._clients_fault = ""
+        try:
+            self._clients = read_clients(self.home.clients)
+        except ConfigError as error:
+            self._clients_fault = str(error)
+        return replace(config, clients=self._clients or ())
+
+    def endpoint(self) -> EndpointSpec | None:
+        """`[proxy]` and its clients; None without it."""
+        proxy, clients = self.config.proxy, self.config.clients
+        if proxy is None:
+            return None
+        refused = ""
+        if self._clients is None:
+            refused = self._clients_fault  # nobody can tell who would be let in
+        elif not clients and not is_loopback(proxy.host):
+            refused = (
+                f"[proxy] `host` = {proxy.host!r} lets other machines in, and no client has a key: "
+                'run `rigctl keys add NAME` first, or write host = "127.0.0.1"'
+            )
+        order = endpoint_order(proxy, self.config.groups)
+        first = self.config.group(order[0])
+        shared = {field.name for field in fields(TablePolicy)} - {"model", "order"}
+        policy = TablePolicy(
+            model=proxy.model or first.served_name or first.model,
+            order=order,
+            **{name: getattr(proxy, name) for name in shared},
+        )
+        if not policy.reported_window:
+            policy = replace(policy, reported_window=order[0])
+        known = tuple(TableClient(each.name, each.key_hash, each.running) for each in clients)
+        return EndpointSpec(proxy.host, proxy.port, policy, known, refused)
+
+    @property
+    def clients_fault(self) -> str:
+        """Why `clients.toml` could not be understood at its last reading; empty when it could."""
+        return self._clients_fault
 
     def changed(self) -> bool:
         """Whether the file, or what keys have overridden of it, was written since it was read."""
@@ -114,6 +169,8 @@ class Book:
             ranks=group.tensor_parallel or len(group.cards) or 1,
             log=str(self.log(group.name)),
             command=self._masked(group, present, group.sleep_on_idle),
+            key=_key_source(group.api_key),
+            admin_key=_key_source(group.admin_key),
         )
 
     def _cards(
@@ -222,6 +279,10 @@ class Book:
     def masked(argv: Sequence[str]) -> tuple[str, ...]:
         """A running command line, fit to be shown."""
         return mask(tuple(argv))
+
+
+def _key_source(secret: Secret | None) -> KeySource:
+    return KeySource() if secret is None else KeySource(secret.source, secret.where)
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:

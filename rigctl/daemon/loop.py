@@ -29,14 +29,17 @@ class Loop:
         save: Callable[[dict[str, Any]], None],
         carry_out: Callable[[Order], None],
         publish: Callable[[RigState], None],
+        route: Callable[[RigState, Fact], None] = lambda _state, _fact: None,
     ) -> None:
         """`save` writes the durable part and never raises; `carry_out` starts what an order asks
-        and returns at once; `publish` makes and spreads a snapshot."""
+        and returns at once; `publish` makes and spreads a snapshot; `route` lets the endpoint know,
+        before an order is carried out: nothing more is sent to an engine that is asked to leave."""
         self.state = state
         self._clock = clock
         self._save = save
         self._carry_out = carry_out
         self._publish = publish
+        self._route = route
         self._facts: asyncio.Queue[tuple[Fact, asyncio.Future[Answer] | None]] = asyncio.Queue()
         self.kept: dict[str, Any] = {}
         """What was last written."""
@@ -72,6 +75,8 @@ class Loop:
         changed = reduced.state is not self.state
         self.state = reduced.state
         self._remember(now)
+        if changed:
+            self._route(self.state, fact)
         self._do(reduced.orders)
         if answer is not None and reduced.answer is not None and not answer.done():
             answer.set_result(reduced.answer)

@@ -49,7 +49,10 @@ async def _run(args: argparse.Namespace) -> None:
 
     home = find_home(args.home)
     simulated = settle(home, args.simulated, args.lifeline)
-    shell = Shell(home, None if simulated is None else simulated.cardfile)
+    if simulated is None:
+        shell = Shell(home, None)
+    else:
+        shell = Shell(home, simulated.cardfile, simulated.lifeline)
     await shell.begin()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -14,7 +14,15 @@ from rigctl.config.schema import ConfigError
 from rigctl.core.cards import CardSample
 from rigctl.core.energy import Moment
 from rigctl.core.engine_states import Draining, Loading, Ready, Spawning, Stage, Stopping, Waiting
-from rigctl.core.facts import CardsSampled, Fact, HostSampled, Resumed, RigRead, TroubleSeen
+from rigctl.core.facts import (
+    CardsSampled,
+    EndpointRead,
+    Fact,
+    HostSampled,
+    Resumed,
+    RigRead,
+    TroubleSeen,
+)
 from rigctl.core.ids import GroupName, Mono
 from rigctl.core.on_engine import in_flight
 from rigctl.core.pace import pace
@@ -37,6 +45,8 @@ LINGER = 5.0
 HOST = 10.0
 PORT = 5.0
 """Between looks at who listens where an engine of ours would."""
+FILES = 2.0
+"""Between looks at whether rig.toml or the clients' keys were written, with an endpoint."""
 HURRY_FOR = 10.0
 """A stage of an end that takes longer is held up by something that hurry does not move."""
 
@@ -58,6 +68,7 @@ class Pollers:
         watchers: Callable[[], int],
         moment: Callable[[], Moment],
         slept: Callable[[], float],
+        on_look: Callable[[], None],
     ) -> None:
         self._state = state
         self._post = post
@@ -70,6 +81,7 @@ class Pollers:
         self._watchers = watchers
         self._moment = moment
         self._slept = slept
+        self._on_look = on_look
         self._due: dict[str, float] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._wake = asyncio.Event()
@@ -94,6 +106,7 @@ class Pollers:
         if now - self._looked_at >= LINGER:
             self.hurry()
         self._looked_at = now
+        self._on_look()
 
     def hurry(self) -> None:
         """A client came to look."""
@@ -142,6 +155,8 @@ class Pollers:
             self._every("cards", at.cards, now, partial(self._cards, at.cheap)),
             self._every("host", HOST, now, self._look_at_host),
         ]
+        if state.endpoint.spec is not None:
+            soonest.append(self._every("files", FILES, now, self._look_at_files))
         for group in state.groups:
             name = group.spec.name
             processes = _process_pace(group, now - self._since_stage(group, now))
@@ -214,6 +229,9 @@ class Pollers:
     async def _look_at_host(self) -> None:
         self._post(HostSampled(self._host.sample()))
         self._tidy()
+        await self._look_at_files()
+
+    async def _look_at_files(self) -> None:
         if self._book.changed():
             say = ""
             try:
@@ -222,7 +240,9 @@ class Pollers:
                 say = f"{error}; the daemon goes on with what it read before"
             state = self._state()
             self._post(TroubleSeen("config", say))
+            self._post(TroubleSeen("clients", self._book.clients_fault))
             self._post(RigRead(self._book.rig(state.spec.simulated)))
+            self._post(EndpointRead(self._book.endpoint()))
             sweep = state.sweep
             self._find(() if sweep is None else sweep.cards)
 

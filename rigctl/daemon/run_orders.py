@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import logging
 import socket
 from collections.abc import Callable, Coroutine
@@ -28,6 +29,8 @@ from rigctl.core.facts import (
 from rigctl.core.ids import GroupName, OperationId
 from rigctl.core.orders import (
     AbortAnswers,
+    AbortOrphans,
+    CloseAddress,
     EndDaemon,
     EndWorker,
     LimitPower,
@@ -35,16 +38,21 @@ from rigctl.core.orders import (
     NoteOverride,
     Order,
     PauseNvml,
+    SignalEndpoint,
     SignalMain,
     SignalWhole,
+    SpawnEndpoint,
     SpawnEngine,
+    TellEndpoint,
     TellPerson,
     WriteJournal,
 )
 from rigctl.core.snapshot import JournalEntry
 from rigctl.core.state import RigState
 from rigctl.daemon.book import Book, masked_env
+from rigctl.daemon.endpoint_host import EndpointHost
 from rigctl.daemon.engine_logs import EngineLogs
+from rigctl.daemon.link import LinkHub
 from rigctl.ports import Clock, Gpus
 
 log = logging.getLogger(__name__)
@@ -70,6 +78,8 @@ class OrderRunner:
         note: Callable[[JournalEntry], None],
         look: Callable[[GroupName], None],
         end: Callable[[], None],
+        endpoint: EndpointHost,
+        links: LinkHub,
     ) -> None:
         self._book = book
         self._clock = clock
@@ -83,6 +93,8 @@ class OrderRunner:
         self._note = note
         self._look = look
         self._end = end
+        self._endpoint = endpoint
+        self._links = links
         self._tasks: set[asyncio.Task[None]] = set()
         self._paused_until = 0.0
 
@@ -96,7 +108,17 @@ class OrderRunner:
             case SignalWhole(process=process, number=number):
                 self._launcher.signal(process, number)
             case AbortAnswers(group):
-                self._task(self._abort(group))
+                self._task(self._abort(group, {"abort_all": True}))
+            case AbortOrphans(group, prefix):
+                self._task(self._abort(group, {"rid": prefix}))
+            case SpawnEndpoint(token):
+                self._endpoint.spawn(token)
+            case SignalEndpoint(process=process, number=number):
+                self._endpoint.signal(process, number)
+            case CloseAddress():
+                self._endpoint.close_address()
+            case TellEndpoint(pid, message):
+                self._links.tell(pid, message)
             case EndWorker(process=process):
                 self._launcher.end_pids((process,), SIGTERM)
             case LookNow(group):
@@ -197,9 +219,10 @@ class OrderRunner:
 
     # ---- the rest ----------------------------------------------------------------------
 
-    async def _abort(self, name: GroupName) -> None:
+    async def _abort(self, name: GroupName, what: dict[str, Any]) -> None:
+        """End requests on an engine: all, or those whose id begins so (it matches by prefix)."""
         host, port = self._book.address(name)
-        body = b'{"abort_all": true}'
+        body = json.dumps(what).encode()
         headers = (
             *self._book.authorization(name),
             (b"content-type", b"application/json"),

@@ -7,17 +7,16 @@ import contextlib
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from rigctl.adapters.acceptor import Acceptor
 from rigctl.control import wire
-from rigctl.control.address import listen, peer_uid
-from rigctl.core.commands import Answer, Command, Refused
-from rigctl.core.snapshot import JournalEntry
+from rigctl.control.address import listen, peer
+from rigctl.core.commands import Answer, Refused
 from rigctl.daemon.log_stream import log_lines
-from rigctl.daemon.mailbox import Broadcast
+from rigctl.daemon.server_backend import Backend
 
 _log = logging.getLogger(__name__)
 
@@ -33,40 +32,7 @@ _MOST_LINES = 64
 _SEND_BUFFER = 32 * 1024
 """Bytes the kernel holds for one client: a slow one is then few snapshots behind, not twenty."""
 
-_QUESTIONS = ("snapshot", "watch", "act", "journal", "log", "history", "hello")
-
-
-class Backend(Protocol):
-    """What the server asks of the daemon's loop; everything here is called in that loop."""
-
-    @property
-    def version(self) -> str: ...
-    @property
-    def epoch(self) -> str:
-        """New with every daemon start."""
-        ...
-
-    @property
-    def broadcast(self) -> Broadcast:
-        """Where the loop publishes snapshot lines and journal entries."""
-        ...
-
-    def looked(self) -> None:
-        """Somebody asked for one snapshot: the next ones should be of now."""
-        ...
-
-    async def command(self, command: Command, uid: int) -> Answer:
-        """Put a command to the loop. Only called for uids that may act."""
-        ...
-
-    def journal(self, after: int, limit: int) -> Sequence[JournalEntry]: ...
-    def history(self, seconds: float) -> Mapping[str, Any]:
-        """`step`, `end` and `series`, as in the protocol."""
-        ...
-
-    def log_path(self, group: str, previous: int) -> Path | None:
-        """The log of a group's run, 0 the present one; None where there is no such group."""
-        ...
+_QUESTIONS = ("snapshot", "watch", "act", "journal", "log", "history", "routes", "hello", "link")
 
 
 class ControlServer:
@@ -149,6 +115,7 @@ class _Connection(asyncio.Protocol):
         self._backend = server.backend
         self._transport: asyncio.Transport | None = None
         self.uid = -1
+        self._pid = -1
         self._read_only = True
         self._buffer = b""
         self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
@@ -156,6 +123,8 @@ class _Connection(asyncio.Protocol):
         self._writable.set()
         self._streaming = False
         self._asked = False
+        self._linked = False
+        """Whether it became a proxy's link and is no client's any more."""
         self.task: asyncio.Task[None] | None = None
 
     @property
@@ -171,7 +140,7 @@ class _Connection(asyncio.Protocol):
         number = transport.get_extra_info("socket").fileno()
         # A handle of our own: uvloop's stand-in for the socket has no getsockopt.
         with socket.socket(fileno=os.dup(number)) as sock:
-            self.uid = peer_uid(sock)
+            self._pid, self.uid = peer(sock)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
         self._read_only = not self._server.may_act(self.uid)
         transport.set_write_buffer_limits(high=0)
@@ -234,7 +203,7 @@ class _Connection(asyncio.Protocol):
     async def _serve(self) -> None:
         assert self._transport is not None
         try:
-            while (line := await self._lines.get()) is not None:
+            while not self._linked and (line := await self._lines.get()) is not None:
                 if self._lines.qsize() <= _WAITING_LINES:
                     self._transport.resume_reading()
                 self._asked = True
@@ -255,7 +224,8 @@ class _Connection(asyncio.Protocol):
         except ConnectionResetError:
             pass
         finally:
-            self._transport.close()
+            if not self._linked:
+                self._transport.close()
 
     async def _send(self, line: bytes) -> None:
         """Write one line as soon as the client has taken those before it."""
@@ -286,8 +256,13 @@ class _Connection(asyncio.Protocol):
             case "log":
                 async with self._stream(bool(asked.get("follow"))):
                     await self._log(asked)
+            case "routes":
+                async with self._stream(bool(asked.get("follow"))):
+                    await self._routes(asked)
+            case "link":
+                self._link(raw)
             case "history":
-                seconds = _number(asked, "seconds", 900)
+                seconds = wire.number(asked, "seconds", 900)
                 await self._send(wire.history(self._backend.history(seconds)))
             case other:
                 raise wire.WireError(
@@ -344,9 +319,40 @@ class _Connection(asyncio.Protocol):
             )
         return await self._backend.command(command, self.uid)
 
+    def _link(self, raw: bytes) -> None:
+        """From here on the connection is a proxy's link, with all that came behind its hello."""
+        if self._read_only:
+            raise wire.WireError("this rig belongs to another user", "not-allowed")
+        assert self._transport is not None
+        link = self._backend.open_link(raw, self._pid)
+        self._linked = True
+        self._server.leave(self)
+        self._transport.set_protocol(link)
+        self._transport.resume_reading()
+        link.connection_made(self._transport)
+        behind = []
+        while not self._lines.empty():
+            line = self._lines.get_nowait()
+            behind.append(b"" if line is None else line + b"\n")
+        link.data_received(b"".join(behind) + self._buffer)
+
+    async def _routes(self, asked: Mapping[str, Any]) -> None:
+        limit = int(wire.number(asked, "limit", 50))
+        ring = self._backend.routes
+        follower = ring.follow() if asked.get("follow") else None
+        try:
+            for record in ring.newest(limit):
+                await self._send(wire.route(record))
+            while follower is not None:
+                await self._send(wire.route(await follower.take()))
+        finally:
+            if follower is not None:
+                ring.unfollow(follower)
+        await self._send(wire.end())
+
     async def _journal(self, asked: Mapping[str, Any]) -> None:
-        after = int(_number(asked, "after", 0))
-        limit = int(_number(asked, "limit", 200))
+        after = int(wire.number(asked, "after", 0))
+        limit = int(wire.number(asked, "limit", 200))
         if not asked.get("follow"):
             for entry in self._backend.journal(after, limit):
                 await self._send(wire.journal(entry))
@@ -370,11 +376,11 @@ class _Connection(asyncio.Protocol):
 
     async def _log(self, asked: Mapping[str, Any]) -> None:
         group = str(asked.get("group", ""))
-        previous = int(_number(asked, "previous", 0))
+        previous = int(wire.number(asked, "previous", 0))
         path = self._backend.log_path(group, previous)
         if path is None:
             raise wire.WireError(f"there is no group `{group}`; see `rigctl status`", "no-group")
-        count = int(_number(asked, "lines", 200))
+        count = int(wire.number(asked, "lines", 200))
         try:
             async for text in log_lines(path, count, bool(asked.get("follow"))):
                 await self._send(wire.log(self._server.redact(text)))
@@ -386,10 +392,3 @@ class _Connection(asyncio.Protocol):
                 "no-log",
             ) from None
         await self._send(wire.end())
-
-
-def _number(asked: Mapping[str, Any], name: str, default: float) -> float:
-    value = asked.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= wire.MOST:
-        raise wire.WireError(f"`{name}` must be a number from 0 to {wire.MOST:g}")
-    return value

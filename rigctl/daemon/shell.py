@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
 import logging
-import sys
-import time
 import uuid
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 from rigctl import __version__
@@ -24,7 +22,8 @@ from rigctl.config.paths import Home
 from rigctl.control import wire
 from rigctl.core import durable
 from rigctl.core.cards import GpuSweep
-from rigctl.core.energy import Moment
+from rigctl.core.endpoint_states import followed
+from rigctl.core.engine_states import Draining
 from rigctl.core.facts import (
     CardsSampled,
     DaemonBegan,
@@ -42,15 +41,22 @@ from rigctl.core.view import view
 from rigctl.daemon.adoption import adopt_group, after_reboot, rebuild, unlisted
 from rigctl.daemon.backend import RigBackend
 from rigctl.daemon.book import Book
+from rigctl.daemon.endpoint_adoption import adopt_endpoint
+from rigctl.daemon.endpoint_host import EndpointHost
 from rigctl.daemon.engine_logs import EngineLogs
 from rigctl.daemon.engine_poll import EnginePoll
 from rigctl.daemon.history import History
+from rigctl.daemon.link import LinkHub
 from rigctl.daemon.loop import Loop
 from rigctl.daemon.mailbox import Broadcast
+from rigctl.daemon.moment import moment_now
 from rigctl.daemon.pollers import Pollers
 from rigctl.daemon.record import record
+from rigctl.daemon.route_ring import RouteRing
 from rigctl.daemon.run_orders import OrderRunner
 from rigctl.daemon.server import ControlServer
+from rigctl.daemon.simulated import worker_command
+from rigctl.daemon.table_keeper import TableKeeper
 from rigctl.daemon.watched_holders import Holders
 
 log = logging.getLogger(__name__)
@@ -64,7 +70,7 @@ FIRST_SWEEP = 2.0
 class Shell:
     """Holds the parts; owns no state of its own."""
 
-    def __init__(self, home: Home, cardfile: str | None) -> None:
+    def __init__(self, home: Home, cardfile: str | None, lifeline: str = "") -> None:
         self._home = home
         self._simulated = cardfile is not None
         self._clock = MonotonicClock()
@@ -74,9 +80,24 @@ class Shell:
         self._journal = Journal(home.journal)
         self._logs = EngineLogs(home.logs)
         self._launcher = ProcessLauncher(self._exited)
-        self._gpus = GpuWorker(_worker_command(cardfile))
+        self._gpus = GpuWorker(worker_command(cardfile))
         self._http = HttpClient()
         self._history = History()
+        self._routes = RouteRing()
+        self._endpoint = EndpointHost(
+            home=home,
+            launcher=self._launcher,
+            spec=lambda: self._loop.state.endpoint.spec,
+            post=self._post,
+            lifeline=lifeline,
+        )
+        self._links = LinkHub(
+            post=self._post,
+            knows=self._endpoint.knows,
+            draining=self._drains,
+            routes=lambda told: self._routes.put(told.records),
+            greeted=self._greeted,
+        )
         self._broadcast = Broadcast(self._watchers_changed)
         self._holders = Holders(self._post)
         self._ended_groups: dict[ProcessIdentity, GroupName] = {}
@@ -88,6 +109,7 @@ class Shell:
         self._orders: OrderRunner
         self._pollers: Pollers
         self._server: ControlServer
+        self._table: TableKeeper
 
     # ---- building ----------------------------------------------------------------------
 
@@ -100,7 +122,17 @@ class Shell:
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             saved = self._file.refuse(f"is not understood ({problem!r})")
             state = self._first_state(sweep, saved)
-        self._loop = Loop(state, self._clock, self._save, self._carry_out, self._publish)
+        self._table = TableKeeper(
+            path=self._home.table,
+            clock=self._clock,
+            hub=self._links,
+            state=lambda: self._loop.state,
+            watchers=lambda: self._broadcast.watchers,
+            post=self._post,
+        )
+        self._loop = Loop(
+            state, self._clock, self._save, self._carry_out, self._publish, self._table.taken
+        )
         self._orders = OrderRunner(
             book=self._book,
             clock=self._clock,
@@ -114,6 +146,8 @@ class Shell:
             note=self._broadcast.note,
             look=self._look,
             end=self.end,
+            endpoint=self._endpoint,
+            links=self._links,
         )
         engines = EnginePoll(
             state=lambda: self._loop.state,
@@ -134,8 +168,9 @@ class Shell:
             host=Host(self._home.logs),
             tidy=self._tidy,
             watchers=lambda: self._broadcast.watchers,
-            moment=self._moment,
+            moment=moment_now,
             slept=self._sleep_watch.slept,
+            on_look=self._table.looked,
         )
         backend = RigBackend(
             loop=self._loop,
@@ -146,13 +181,17 @@ class Shell:
             clock=self._clock,
             holders=self._holders,
             looked=self._pollers.looked,
+            routes=self._routes,
+            links=self._links,
         )
         self._server = ControlServer(backend, self._home.socket, redact=redact)
         for group in state.groups:
             self._take_up(group)
+        for process in followed(state.endpoint.keeper):
+            self._endpoint.adopt(process)
         self._note_unreadable(saved)
         self._note_unlisted()
-        self._loop.take(CardsSampled(sweep, self._moment()))
+        self._loop.take(CardsSampled(sweep, moment_now()))
         self._loop.take(DaemonBegan(first=saved == {}, fresh=self._fresh(saved)))
         await self._server.start()
 
@@ -177,7 +216,8 @@ class Shell:
         state = RigState(spec, groups, uuid.uuid4().hex[:12], sweep=None, wall=wall)
         if isinstance(saved, Unreadable):
             found = tuple(rebuild(each, self._launcher, self._logs, state, now) for each in groups)
-            return replace(state, groups=found, confirmed=False)
+            endpoint = adopt_endpoint(self._book.endpoint(), None, spec.tag, self._launcher, now)
+            return replace(state, groups=found, endpoint=endpoint, confirmed=False)
         state = durable.recall_rig(state, saved, now, wall)
         kept = saved.get("groups", {})
         for each in groups:  # all of it is understood before any of it is taken up
@@ -195,7 +235,9 @@ class Shell:
         )
         if saved.get("boot", proc.boot_id()) != proc.boot_id():
             adopted = tuple(after_reboot(each, now) for each in adopted)
-        return replace(state, groups=adopted)
+        left = saved.get("endpoint")
+        endpoint = adopt_endpoint(self._book.endpoint(), left, spec.tag, self._launcher, now)
+        return replace(state, groups=adopted, endpoint=endpoint)
 
     def _take_up(self, group: GroupState) -> None:
         process = group.process
@@ -258,13 +300,16 @@ class Shell:
         """Take everything apart; what lasts is on disk already."""
         now = self._clock.now()
         self._save(durable.remember(self._loop.state, now))
+        self._links.close()
         await self._server.close()
+        self._table.close()
         await self._pollers.close()
         await self._orders.close()
         await self._http.close()
         await self._gpus.close()
         self._holders.close()
         self._logs.close()
+        self._endpoint.close()
         self._launcher.close()
 
     def _post(self, fact: Fact) -> None:
@@ -280,9 +325,19 @@ class Shell:
         self._orders.carry_out(order)
 
     def _exited(self, process: ProcessIdentity, code: int | None) -> None:
+        if self._endpoint.exited(process, code):
+            return
         name = self._ended_groups.pop(process, None)
         if name is not None:
             self._post(EngineExited(name, process, code, self._logs.last_words(name)))
+
+    def _drains(self, name: GroupName) -> bool:
+        """Whether somebody waits for this group's gate."""
+        group = self._loop.state.group(name)
+        return group is not None and isinstance(group.engine.state, Draining)
+
+    def _greeted(self, pid: int) -> None:
+        self._endpoint.linked(pid, partial(self._links.tell, pid))
 
     def _look(self, group: GroupName) -> None:
         self._pollers.look(group)
@@ -290,17 +345,7 @@ class Shell:
     def _watchers_changed(self, count: int) -> None:
         if count:
             self._pollers.hurry()
-
-    def _moment(self) -> Moment:
-        """The clocks that energy is booked with; the day is the host's local one."""
-        local = datetime.datetime.now().astimezone()
-        midnight = local.replace(hour=0, minute=0, second=0, microsecond=0)
-        return Moment(
-            day=local.date().isoformat(),
-            since_midnight=(local - midnight).total_seconds(),
-            boottime=time.clock_gettime(time.CLOCK_BOOTTIME),
-            boot=proc.boot_id(),
-        )
+        self._table.looked()
 
     def _tidy(self) -> None:
         """Logs under their cap; what went wrong is a standing trouble."""
@@ -308,6 +353,7 @@ class Shell:
         standing = {each.id: each.say for each in self._loop.state.troubles}
         if standing.get("logs", "") != say:
             self._post(TroubleSeen("logs", say))
+        self._table.retry()
         if "state-file" in standing:  # nothing lasting may change for days: try the disk again
             self._save(durable.remember(self._loop.state, self._clock.now()))
 
@@ -336,9 +382,3 @@ class Shell:
         standing = {each.id: each.say for each in state.troubles}
         if standing.get("state-file", "") != say:
             self._post(TroubleSeen("state-file", say, "error"))
-
-
-def _worker_command(cardfile: str | None) -> tuple[str, ...]:
-    if cardfile is not None:
-        return (sys.executable, "-m", "rigctl.sim.nvml_worker", cardfile)
-    return (sys.executable, "-m", "rigctl.adapters.nvml_worker")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -38,6 +39,13 @@ def settle(home: Home, cardfile: str | None, lifeline: str | None) -> Simulated 
             "`rigctl demo` begins a new one"
         )
     return remembered
+
+
+def worker_command(cardfile: str | None) -> tuple[str, ...]:
+    """The process that reads the cards: NVML's, or the simulated rig's card file."""
+    if cardfile is not None:
+        return (sys.executable, "-m", "rigctl.sim.nvml_worker", cardfile)
+    return (sys.executable, "-m", "rigctl.adapters.nvml_worker")
 
 
 def _read(marker: Path) -> Simulated | None:
