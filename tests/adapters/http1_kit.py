@@ -79,11 +79,9 @@ async def peer(
         await server.wait_closed()
 
 
-async def dial(port: int, receive_buffer: int = 0) -> socket.socket:
+async def dial(port: int) -> socket.socket:
     """A connected client socket that blocks nobody."""
     sock = socket.socket()
-    if receive_buffer:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
     sock.setblocking(False)
     await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
     return sock
@@ -99,10 +97,10 @@ async def ask(port: int, data: bytes) -> bytes:
 
 async def read_all(sock: socket.socket) -> bytes:
     """Everything until the server closes."""
-    got = b""
+    got = bytearray()
     while part := await asyncio.get_running_loop().sock_recv(sock, 65536):
         got += part
-    return got
+    return bytes(got)
 
 
 async def read_until(sock: socket.socket, mark: bytes) -> bytes:
