@@ -94,8 +94,10 @@ class Session:
         if place >= self.end:
             return self.home.tokens
         known = [tokens for at, tokens in self.tips if at <= place]
-        by_share = self.home.tokens * place // max(1, self.end)
-        return max([by_share // 2, *known])
+        if any(at == place for at, _ in self.tips):
+            return max(known)
+        # Between two ends by share, and halved: the head weighs more than what follows.
+        return max([self.home.tokens * place // max(1, self.end) // 2, *known])
 
 
 def kept(count: int) -> list[int]:
