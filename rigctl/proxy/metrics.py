@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
@@ -17,6 +17,8 @@ from rigctl.core.clusters import Standing
 
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 300)
 _LONG = (*_SECONDS, 600, 1200, 2400)
+
+disable_created_metrics()  # type: ignore[no-untyped-call]  # they double the page, and nobody reads them
 
 OUTCOMES = ("complete", "truncated", "failed", "refused", "cancelled")
 CONTENT_TYPE = CONTENT_TYPE_LATEST.encode()
@@ -105,7 +107,8 @@ class Metrics:
 
     def text(self) -> bytes:
         """The page."""
-        return generate_latest(self.registry)
+        page: bytes = generate_latest(self.registry)
+        return page
 
 
 def _counter(registry: CollectorRegistry, name: str, say: str, *labels: str) -> Counter:
@@ -127,17 +130,7 @@ class _Living:
         build = GaugeMetricFamily("rigctl_build_info", "Which rigctl this is", labels=["version"])
         build.add_metric([__version__], 1)
         yield build
-        by_cluster = (
-            ("in_flight", "Requests sent and not ended", lambda each: each.in_flight),
-            ("slots", "Requests an engine runs at once", lambda each: each.slots),
-            ("sessions", "Sessions whose home it is", lambda each: each.sessions),
-            ("gate_open", "Whether new work may go there", lambda each: each.gate_open),
-        )
-        for name, say, value in by_cluster:
-            family = GaugeMetricFamily(f"rigctl_{name}", say, labels=["cluster"])
-            for each in now.clusters:
-                family.add_metric([each.name], value(each))
-            yield family
+        yield from _by_cluster(now.clusters)
         standing = GaugeMetricFamily(
             "rigctl_cluster_standing", "1 for how it stands", labels=["cluster", "standing"]
         )
@@ -149,6 +142,20 @@ class _Living:
         yield _one("connections", "Clients connected", now.connections)
         yield _one("bodies_bytes", "Bytes of request bodies held", now.bodies_bytes)
         yield _one("link_up", "Whether the daemon is linked", now.link_up)
+
+
+def _by_cluster(clusters: Iterable[GaugesOfCluster]) -> Iterable[Metric]:
+    rows = tuple(clusters)
+    for name, say, values in (
+        ("in_flight", "Requests sent and not ended", [each.in_flight for each in rows]),
+        ("slots", "Requests an engine runs at once", [each.slots for each in rows]),
+        ("sessions", "Sessions whose home it is", [each.sessions for each in rows]),
+        ("gate_open", "Whether new work may go there", [int(each.gate_open) for each in rows]),
+    ):
+        family = GaugeMetricFamily(f"rigctl_{name}", say, labels=["cluster"])
+        for each, value in zip(rows, values, strict=True):
+            family.add_metric([each.name], value)
+        yield family
 
 
 def _one(name: str, say: str, value: float) -> Metric:

@@ -51,7 +51,7 @@ class HttpClient:
         port: int,
         path: str,
         headers: Fields,
-        parts: Sequence[bytes],
+        parts: Sequence[bytes | memoryview],
         sink: Sink,
         *,
         connect_timeout: float = 3.0,

@@ -103,7 +103,9 @@ class Link(asyncio.Protocol):
         """Free, and not known to be closed."""
         return self.alive and self._sink is None and not self._transport.is_closing()
 
-    def send(self, head: bytes, parts: Sequence[bytes], sink: Sink, *, bodiless: bool) -> Relayed:
+    def send(
+        self, head: bytes, parts: Sequence[bytes | memoryview], sink: Sink, *, bodiless: bool
+    ) -> Relayed:
         """Write one request. `bodiless`: the answer ends with its head (it was a HEAD)."""
         self._sink = sink
         self._handle = handle = Relayed(self, self.used)
@@ -234,7 +236,7 @@ class Link(asyncio.Protocol):
         self._transport.abort()
 
 
-def _slices(part: bytes) -> Iterator[bytes | memoryview]:
+def _slices(part: bytes | memoryview) -> Iterator[bytes | memoryview]:
     if len(part) <= SLICE:
         yield part
         return

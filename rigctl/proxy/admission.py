@@ -1,0 +1,189 @@
+"""Finds a request its place: asks the rules, lets it wait its turn, holds the slot it was given."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from rigctl.core.clusters import Count, Decision, Refuse, Send, Wait, Why
+from rigctl.core.homes import Homes
+from rigctl.core.ids import Mono
+from rigctl.core.lengths import Learnt, estimate, held
+from rigctl.core.line import Line
+from rigctl.core.routing import route
+from rigctl.proxy.accounts import Accounts
+from rigctl.proxy.board import Board, Record
+from rigctl.proxy.live import Live, Request
+
+
+class Admission:
+    """The only place where slots are taken and given back."""
+
+    def __init__(
+        self,
+        board: Board,
+        homes: Homes,
+        live: Live,
+        accounts: Accounts,
+        now: Callable[[], Mono],
+        changed: Callable[[Record], None],
+    ) -> None:
+        """`changed`: a cluster's in-flight count, or those who wait for it, is another one."""
+        self.homes = homes
+        self.learnt = Learnt()
+        self.line = Line()
+        self._board = board
+        self._live = live
+        self._accounts = accounts
+        self._now = now
+        self._changed = changed
+        self._turns: dict[str, asyncio.Future[Send | Refuse]] = {}
+
+    async def place(self, request: Request) -> Send | Refuse | None:
+        """Where it goes, its slot taken; or why nowhere. None: its client has left meanwhile."""
+        decision = self._decide(request)
+        if isinstance(decision, Count):
+            await self._count(request, decision)
+            if request.gone:
+                return None
+            decision = self._decide(request)
+        if isinstance(decision, Send) and self._limited(request):
+            why = Why("queue", f"{request.client} has as many requests under way as it may")
+            decision = Wait((), 0.0, None, why)
+        if isinstance(decision, Wait):
+            return await self._wait(request, decision)
+        if isinstance(decision, Send):
+            self._take(request, decision)
+            return decision
+        assert isinstance(decision, Refuse)
+        return decision
+
+    def _limited(self, request: Request) -> bool:
+        return request.ask.endpoint.generates and not self.line.may_start(request.client)
+
+    def _decide(self, request: Request) -> Decision:
+        now, policy, board = self._now(), self._board.policy, self._board
+        ask = request.ask
+        found = self.homes.find(ask, now, policy)
+        request.source = found.source
+        learnt = found.learnt or self.learnt.value
+        guess = estimate(ask.size, learnt, policy, request.counted)
+        request.estimate = guess
+        return route(
+            ask,
+            guess,
+            board.clusters(),
+            found,
+            policy,
+            now,
+            waited=now - request.arrived,
+            tried=frozenset(request.tried),
+            queue=self.line.ahead(request.id, now),
+            alone_in_prefill=request.poisonous,
+            countable=request.countable,
+        )
+
+    async def _count(self, request: Request, decision: Count) -> None:
+        record = self._board.get(decision.at)
+        if record is not None:
+            request.counted = await record.upstream.count(request.ask.endpoint, request.body)
+        request.countable = request.counted is not None
+
+    # ---- waiting -------------------------------------------------------------------------
+
+    async def _wait(self, request: Request, wait: Wait) -> Send | Refuse | None:
+        turn: asyncio.Future[Send | Refuse] = asyncio.get_running_loop().create_future()
+        self._turns[request.id] = turn
+        self.line.add(request.id, request.label, request.client, request.arrived, wait)
+        self._note(request, wait)
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            if request.gone:
+                return None
+            raise
+        finally:
+            self._turns.pop(request.id, None)
+            self.line.leave(request.id)
+            request.waits_on = ()
+
+    def leave(self, request: Request) -> None:
+        """Its client has gone: the place in the line is free."""
+        turn = self._turns.get(request.id)
+        if turn is not None:
+            turn.cancel()
+
+    def limit(self, limits: Mapping[str, int | None]) -> None:
+        """How many requests each client may have under way."""
+        self.line.limits = limits
+
+    def wake(self) -> None:
+        """A slot, a cluster or the time has changed: ask again for those who wait, in order."""
+        if not self._turns:
+            return
+        now = self._now()
+        for identity in self.line.order(now):
+            request = self._live.find(identity)
+            turn = self._turns.get(identity)
+            if request is None or turn is None or turn.done():
+                continue
+            decision = self._decide(request)
+            if isinstance(decision, Count):
+                # Counting now would hold up all behind it: the estimate has to do.
+                request.countable = False
+                decision = self._decide(request)
+            if isinstance(decision, Send):
+                self.line.leave(identity)
+                self._take(request, decision)
+                turn.set_result(decision)
+            elif isinstance(decision, Refuse):
+                self.line.leave(identity)
+                turn.set_result(decision)
+            elif isinstance(decision, Wait):
+                self._note(request, decision)
+
+    def _note(self, request: Request, wait: Wait) -> None:
+        request.why = wait.why
+        request.waits_on = wait.on
+        self.line.note(request.id, wait)
+        request.enter("queued" if wait.until is None else "held", self._now())
+
+    # ---- slots ---------------------------------------------------------------------------
+
+    def _take(self, request: Request, send: Send) -> None:
+        record = self._board.get(send.to)
+        assert record is not None
+        now = self._now()
+        request.cluster = send.to
+        request.waits_on = ()
+        request.why = send.why
+        guess = request.estimate
+        assert guess is not None
+        if request.ask.endpoint.generates:
+            policy = self._board.policy
+            request.tokens_held = held(guess, request.ask.output, policy)
+            record.in_flight += 1
+            record.held_tokens += request.tokens_held
+            record.unread[request.id] = guess.likely
+            self._accounts.of(request.client).running += 1
+            request.home = self.homes.settle(
+                request.ask, send.to, record.row.run, now, guess.likely, policy
+            )
+            self.line.started(request.label, request.client)
+            self._changed(record)
+        record.sent += 1
+        record.overflow += send.why.rule == "overflow"
+
+    def first_byte(self, request: Request, record: Record) -> None:
+        """Its prompt has been read."""
+        record.unread.pop(request.id, None)
+
+    def release(self, request: Request, record: Record) -> None:
+        """Its slot is free again."""
+        record.in_flight -= 1
+        record.held_tokens -= request.tokens_held
+        record.unread.pop(request.id, None)
+        self._accounts.of(request.client).running -= 1
+        self.line.ended(request.label, request.client)
+        self._changed(record)
+        self.wake()

@@ -1,0 +1,290 @@
+"""One exchange with one engine: takes its answer as it comes and hands it to the client at once.
+
+This is the hot path: no task is woken and no future made for a chunk. What needs thought (another
+attempt, an error in the client's own words) waits for the end, which `ended` tells.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from enum import Enum
+
+import msgspec
+
+from rigctl.adapters.http1 import ClientGoneError, Exchange, Headers, PeerError, ResponseHead
+from rigctl.adapters.http1.link import Relayed
+from rigctl.core.answer import Ending
+from rigctl.core.ids import GroupName, Mono
+from rigctl.parse.answers import AnswerReader
+from rigctl.proxy.live import Request
+
+WHOLE_LIMIT = 8 * 1024 * 1024
+"""Bytes of an unstreamed answer held back until it is whole, so that a lost one is asked anew."""
+REFUSAL_LIMIT = 1024 * 1024
+COMMENT = b": rigctl\n"
+"""A keep-alive: one line feed, so that it ends no event, which old SDKs trip over (C38)."""
+
+
+class How(Enum):
+    """How an attempt ended."""
+
+    DONE = "done"
+    """The answer came to the end of its bytes; `reader.ended` says whether it was one."""
+    REFUSED = "refused"
+    """Another status than 200; nothing of it has gone to the client."""
+    ERROR_FIRST = "error first"
+    """A 200 whose first event is an error; nothing of it has gone to the client (C34)."""
+    LOST = "lost"
+    """The connection broke off."""
+    UNREACHABLE = "unreachable"
+    """No connection could be made: the engine never saw it."""
+    LEFT = "left"
+    """The client went away, or a person ended it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The end, and what is left to be said to the client."""
+
+    how: How
+    say: str = ""
+    status: int = 0
+    headers: Headers = ()
+    body: bytes = b""
+    """Of a whole answer not yet sent, or of a refusal."""
+    reused: bool = False
+    """It was lost on a kept connection before a byte: the engine may just have closed it."""
+
+
+class _Mode(Enum):
+    UNTOLD = 0
+    STREAM = 1
+    WHOLE = 2
+    REFUSED = 3
+
+
+class Attempt:
+    """A sink for the engine's answer. `opened` begins the client's answer on its first event."""
+
+    __slots__ = (
+        "_body",
+        "_client_full",
+        "_exchange",
+        "_fields",
+        "_head",
+        "_held",
+        "_mode",
+        "_request",
+        "_swallow",
+        "_wants_reader",
+        "begun",
+        "cluster",
+        "ended",
+        "handle",
+        "last",
+        "over",
+        "reader",
+        "rid",
+        "taken",
+        "written",
+    )
+
+    def __init__(
+        self,
+        request: Request,
+        cluster: GroupName,
+        rid: str,
+        swallow: bool,
+        fields: Headers,
+        now: Mono,
+    ) -> None:
+        """`fields`: what the client's head gets beside the content type; `swallow`: the usage
+        event at the end was asked for by us and is taken out again (C46)."""
+        self.cluster = cluster
+        self.rid = rid
+        """As the engine knows it; empty where it knows none."""
+        self.reader: AnswerReader | None = None
+        self.handle: Relayed | None = None
+        self.ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+        self.over = asyncio.Event()
+        """The engine is done with it, whoever still listens."""
+        self.begun = False
+        """A byte of answer has gone to the client: from here on nothing can be taken back."""
+        self.taken = now
+        """When it took its slot."""
+        self.last: float = now
+        """When the engine last sent anything."""
+        self.written: float = now
+        """When anything was last written to the client, comments included."""
+        self._request = request
+        self._exchange: Exchange = request.exchange
+        self._swallow = swallow
+        self._fields = fields
+        self._head: ResponseHead | None = None
+        self._mode = _Mode.UNTOLD
+        self._wants_reader = request.ask.endpoint.generates
+        self._held: list[bytes] = []
+        self._body = 0
+        self._client_full = False
+
+    # ---- from the engine -----------------------------------------------------------------
+
+    def head(self, head: ResponseHead) -> None:
+        """The engine has begun: for a stream, with its first token."""
+        self._head = head
+        if head.status != 200:
+            self._mode = _Mode.REFUSED
+        elif (head.header(b"content-type") or b"").startswith(b"text/event-stream"):
+            self._mode = _Mode.STREAM
+        else:
+            self._mode = _Mode.WHOLE
+        if head.status == 200 and self._wants_reader:
+            ask = self._request.ask
+            stream = self._mode is _Mode.STREAM
+            self.reader = AnswerReader(
+                ask.endpoint, stream, swallow=self._swallow, choices=ask.choices
+            )
+
+    def data(self, data: bytes) -> None:
+        """Bytes of its body."""
+        self.last = now = time.monotonic()
+        reader = self.reader
+        if self._mode is _Mode.STREAM and reader is not None:
+            data = reader.filter(data)
+            if not self.begun:
+                self._held.append(data)
+                if reader.first_error is not None:
+                    if self._settle(How.ERROR_FIRST, reader.first_error.message):
+                        self._drop()
+                    return
+                if not reader.events:
+                    return
+                data = b"".join(self._held)
+                self._held.clear()
+                if not self._begin(now):
+                    return
+            if data:
+                self.written = now
+                self._exchange.push(data)
+            return
+        self._collect(data, now)
+
+    def _collect(self, data: bytes, now: float) -> None:
+        if self.begun:
+            self.written = now
+            self._exchange.push(data)
+            return
+        self._body += len(data)
+        if self._mode is _Mode.REFUSED and self._body > REFUSAL_LIMIT:
+            return  # an error page of megabytes tells no more than its first one
+        self._held.append(data)
+        if self._mode is not _Mode.REFUSED and self._body > WHOLE_LIMIT:
+            parts, self._held = self._held, []
+            if self._begin(now):
+                self._exchange.push(b"".join(parts))
+
+    def end(self) -> None:
+        """The answer is whole."""
+        self.over.set()
+        body = b"".join(self._held)
+        self._held.clear()
+        if self._mode is _Mode.REFUSED:
+            self._settle(How.REFUSED, "", body)
+            return
+        if self.reader is not None:
+            if self._mode is _Mode.WHOLE and not self.begun:
+                self.reader.feed(body)
+            rest = self.reader.finish()
+            if rest and self.begun:
+                self._exchange.push(rest)
+        self._settle(How.DONE, "", body)
+
+    def lost(self, error: PeerError) -> None:
+        """The connection broke off; where the answer was complete already, that is no loss."""
+        self.over.set()
+        if self.reader is not None and self._mode is _Mode.STREAM:
+            rest = self.reader.finish()
+            if rest and self.begun:
+                self._exchange.push(rest)
+            if self.begun and self.reader.ended is Ending.COMPLETE:
+                self._settle(How.DONE, str(error))
+                return
+        self._settle(How.LOST, str(error))
+
+    # ---- to the client -------------------------------------------------------------------
+
+    def _begin(self, now: float) -> bool:
+        """The client's answer begins; False where nobody is there any more."""
+        self.begun = True
+        request = self._request
+        request.first_byte = Mono(now)
+        head = self._head
+        assert head is not None
+        if not request.commented:
+            kind = head.header(b"content-type") or b"application/json"
+            request.status = head.status
+            try:
+                self._exchange.begin(head.status, ((b"content-type", kind), *self._fields))
+            except ClientGoneError:
+                self.leave()
+                return False
+        self._exchange.on_writable = self._writable
+        if not self._exchange.writable:
+            self._writable(False)
+        return True
+
+    def _writable(self, writable: bool) -> None:
+        """The client reads too slowly, or again: the engine's bytes wait in its socket."""
+        if self.handle is not None:
+            if writable:
+                self.handle.resume()
+            else:
+                self.handle.pause()
+        self._client_full = not writable
+
+    def comment(self, now: float) -> bool:
+        """Put a keep-alive in if the stream stands between two events."""
+        if not self.begun or self._client_full or self.ended.done():
+            return False
+        if self._mode is not _Mode.STREAM or self.reader is None or not self.reader.at_boundary:
+            return False
+        self.written = now
+        self._exchange.push(COMMENT)
+        return True
+
+    # ---- ends ----------------------------------------------------------------------------
+
+    def leave(self) -> None:
+        """The client has gone: what still comes goes nowhere, and the end is told at once."""
+        self._settle(How.LEFT, "the client left")
+
+    def fail(self, how: How, say: str) -> None:
+        """It could not even be sent."""
+        self._settle(how, say)
+
+    def refuse(self, status: int, say: str) -> None:
+        """What the client sent cannot be sent on; answered as the engine would have."""
+        self._mode = _Mode.REFUSED
+        if not self.ended.done():
+            body = msgspec.json.encode({"error": {"message": say, "code": status}})
+            self.ended.set_result(Ended(How.REFUSED, say, status, (), body))
+
+    def drop(self) -> None:
+        """Close the connection to the engine; it is never used again."""
+        self._drop()
+
+    def _drop(self) -> None:
+        if self.handle is not None:
+            self.handle.abort()
+
+    def _settle(self, how: How, say: str, body: bytes = b"") -> bool:
+        if self.ended.done():
+            return False
+        head = self._head
+        reused = how is How.LOST and head is None and self.handle is not None and self.handle.reused
+        status = 0 if head is None else head.status
+        headers: Headers = () if head is None else head.headers
+        self.ended.set_result(Ended(how, say, status, headers, body, reused))
+        return True

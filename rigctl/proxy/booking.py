@@ -1,0 +1,206 @@
+"""Books what a request did: metrics, the client's sums, the session's home, the route log."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from rigctl.core.answer import Usage
+from rigctl.core.clusters import Refuse
+from rigctl.core.flow import RouteRecord
+from rigctl.core.ids import Mono, Wall
+from rigctl.core.lengths import learn
+from rigctl.core.reading import NOT_YET, Reading
+from rigctl.core.repeats import block_at_end
+from rigctl.core.said import all_thought
+from rigctl.proxy.accounts import Accounts
+from rigctl.proxy.admission import Admission
+from rigctl.proxy.attempt import Attempt
+from rigctl.proxy.board import Board, Record
+from rigctl.proxy.live import Request
+from rigctl.proxy.metrics import Metrics
+from rigctl.proxy.route_log import RouteLog
+
+log = logging.getLogger(__name__)
+
+UNCACHED = 2_000
+"""Prompt tokens not cached from which a first byte tells how fast prompts are read."""
+LOOKED_AT = 32 * 1024
+"""Characters at an answer's end that are looked at for repetition."""
+
+
+class Booking:
+    """Called where something ends."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        accounts: Accounts,
+        admission: Admission,
+        board: Board,
+        routes: RouteLog,
+        now: Callable[[], Mono],
+        wall: Callable[[], Wall],
+    ) -> None:
+        self._metrics = metrics
+        self._accounts = accounts
+        self._admission = admission
+        self._board = board
+        self._routes = routes
+        self._now = now
+        self._wall = wall
+        self.totals: dict[str, float] = dict.fromkeys(
+            ("requests", "complete", "truncated", "failed", "refused", "cancelled", "resent"), 0.0
+        )
+
+    def sent(self, request: Request, waited: float) -> None:
+        """It was given to an engine."""
+        why, cluster = request.why, request.cluster or ""
+        rule = "" if why is None else why.rule
+        self._metrics.routed.labels(cluster, rule).inc()
+        self._metrics.queue_wait.labels(rule).observe(waited)
+
+    def resent(self, record: Record) -> None:
+        """Another place is looked for."""
+        self._metrics.resent.labels(record.name).inc()
+        self.totals["resent"] += 1
+
+    def refused(self, request: Request, refusal: Refuse) -> None:
+        """The rules said no."""
+        self._metrics.refused.labels(refusal.code).inc()
+
+    def aborted(self, record: Record) -> None:
+        """The engine is told to end it."""
+        self._metrics.aborts.labels(record.name).inc()
+
+    def ended(self, request: Request, outcome: str) -> None:
+        """A request has come to its end, whatever it was."""
+        now = self._now()
+        cluster = request.cluster or ""
+        endpoint = request.ask.endpoint.value
+        self._metrics.requests.labels(endpoint, cluster, outcome).inc()
+        self.totals["requests"] += 1
+        self.totals[outcome] += 1
+        if request.ask.endpoint.generates:
+            account = self._accounts.of(request.client)
+            account.requests += 1
+            account.failed += outcome in ("failed", "truncated")
+            account.cancelled += outcome == "cancelled"
+        if outcome == "cancelled":
+            self._metrics.cancelled.labels(cluster).inc()
+            request.status = request.status or 499
+        if cluster:
+            self._metrics.request_seconds.labels(cluster).observe(now - request.arrived)
+            if request.first_byte is not None:
+                waited = request.first_byte - request.arrived
+                self._metrics.first_byte.labels(cluster).observe(waited)
+        attempt = request.attempt
+        if attempt is not None and attempt.reader is not None:
+            self._answered(request, attempt, cluster, outcome, now)
+        self._log(request, outcome, now)
+
+    # ---- answers -------------------------------------------------------------------------
+
+    def _answered(
+        self, request: Request, attempt: Attempt, cluster: str, outcome: str, now: Mono
+    ) -> None:
+        reader = attempt.reader
+        assert reader is not None
+        usage = reader.usage
+        if outcome in ("complete", "truncated", "failed"):
+            self._accounts.count(request.client, usage)
+        if usage is None:
+            if outcome == "complete":
+                self._metrics.uncounted.labels(cluster).inc()
+        else:
+            self._count(request, attempt, usage, cluster, now)
+        flags = request.flags
+        for said in reader.choices.values():
+            if all_thought(said):
+                flags.add("all-thought")
+            if repeats(str(said.thinking.tail(LOOKED_AT))) or repeats(said.answer.tail(LOOKED_AT)):
+                flags.add("repeats")
+        if "all-thought" in flags:
+            self._metrics.all_thought.labels(cluster).inc()
+        if "repeats" in flags:
+            self._metrics.repeats.labels(cluster).inc()
+
+    def _count(
+        self, request: Request, attempt: Attempt, usage: Usage, cluster: str, now: Mono
+    ) -> None:
+        for kind, tokens in (
+            ("prompt", usage.prompt),
+            ("cached", usage.cached),
+            ("output", usage.completion),
+            ("thinking", usage.reasoning),
+        ):
+            if tokens:
+                self._metrics.tokens.labels(cluster, kind).inc(tokens)
+        if usage.prompt is None:
+            return
+        ask, home, admission = request.ask, request.home, self._admission
+        admission.learnt = learn(admission.learnt, ask.size, usage.prompt)
+        if home is not None:
+            admission.homes.taught(home, ask.size, usage.prompt)
+            cached: Reading = NOT_YET if usage.cached is None else float(usage.cached)
+            context = usage.prompt + (usage.completion or 0)
+            request.home = admission.homes.answered(home, float(usage.prompt), cached, context, now)
+        self._prefill(request, attempt, usage)
+
+    def _prefill(self, request: Request, attempt: Attempt, usage: Usage) -> None:
+        """What reading this prompt took, where nothing else ran there that could disturb it."""
+        record = self._board.get(request.cluster)
+        first, sent = request.first_byte, request.sent
+        if record is None or first is None or sent is None or usage.cached is None:
+            return
+        uncached = (usage.prompt or 0) - usage.cached
+        if uncached >= UNCACHED and record.in_flight <= 1:
+            record.read(uncached, first - sent)
+
+    # ---- the log -------------------------------------------------------------------------
+
+    def _log(self, request: Request, outcome: str, now: Mono) -> None:
+        why = request.why
+        waited = (request.sent if request.sent is not None else now) - request.arrived
+        record = RouteRecord(
+            seq=0,
+            wall=self._wall(),
+            request=request.id,
+            session=request.label,
+            client=request.client,
+            endpoint=request.ask.endpoint.value,
+            cluster=request.cluster or "",
+            rule="" if why is None else why.rule,
+            say="" if why is None else _with_notes(why.say, request.notes),
+            source="" if why is None else why.source,
+            tokens=0 if why is None else why.tokens,
+            how="" if why is None else why.how,
+            waited=waited,
+            status=request.status,
+        )
+        if request.ask.endpoint.generates or outcome != "complete":
+            self._routes.add(record)
+        flags = f" {','.join(sorted(request.flags))}" if request.flags else ""
+        log.info(
+            "%s %s %s %s %s %s %s ~%d tok, waited %.3f s, took %.3f s%s",
+            request.id,
+            request.client,
+            record.endpoint,
+            record.cluster or "-",
+            record.rule or "-",
+            request.status,
+            outcome,
+            record.tokens,
+            waited,
+            now - request.arrived,
+            flags,
+        )
+
+
+def _with_notes(say: str, notes: tuple[str, ...]) -> str:
+    return f"{say}; {'; '.join(notes)}" if notes else say
+
+
+def repeats(tail: str) -> bool:
+    """Whether a text's end says the same over and over."""
+    return bool(block_at_end(tail))

@@ -1,0 +1,133 @@
+"""The door: finds out what a request is, whose it is, and lets it in."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping
+
+from rigctl.adapters.decoding import decode_body
+from rigctl.adapters.http1 import ClientGoneError, Exchange, RequestError
+from rigctl.core.ids import Mono
+from rigctl.core.link_words import Table, TableClient
+from rigctl.parse.asks import read_ask
+from rigctl.parse.opened import open_body
+from rigctl.proxy import own_pages
+from rigctl.proxy.answers import say_error
+from rigctl.proxy.clients import client_of, hashes
+from rigctl.proxy.live import Live, Request
+from rigctl.proxy.metrics import Metrics
+from rigctl.proxy.paths import Kind, NoPlace, Place, find_place
+
+log = logging.getLogger(__name__)
+
+_OPEN = (Kind.LIVE, Kind.READY, Kind.METRICS, Kind.ROOT)
+"""Pages that need no key."""
+_REQUEST_ID = re.compile(rb"[!-~]{1,128}")
+BUSY_RETRY = 5
+_CODES = {413: "request_too_large", 408: "timeout", 415: "unsupported_encoding"}
+
+
+class Front:
+    """Handles each exchange of the server."""
+
+    def __init__(
+        self,
+        live: Live,
+        metrics: Metrics,
+        now: Callable[[], Mono],
+        table: Callable[[], Table],
+        serve: Callable[[Request], Awaitable[None]],
+        ready: Callable[[], str],
+    ) -> None:
+        self._live = live
+        self._metrics = metrics
+        self._now = now
+        self._table = table
+        self._serve = serve
+        self._ready = ready
+        self._known: tuple[Table | None, Mapping[str, TableClient]] = (None, {})
+        self._reserved = 0
+
+    async def __call__(self, exchange: Exchange) -> None:
+        """One request, from its head to the last byte of its answer."""
+        head = exchange.head
+        place = find_place(head.method, head.target, head.header(b"anthropic-version"))
+        if isinstance(place, NoPlace):
+            fields = ((b"allow", place.allow.encode()),) if place.allow else ()
+            code = "not_found" if place.status == 404 else "method_not_allowed"
+            await say_error(exchange, place.dialect, place.status, code, place.say, fields)
+            return
+        client = client_of(head, self._clients())
+        if client is None and place.kind not in _OPEN:
+            say = "no valid key: send `Authorization: Bearer KEY`; `rigctl keys add NAME` makes one"
+            await say_error(exchange, place.dialect, 401, "invalid_api_key", say)
+            return
+        if place.kind is not Kind.FORWARD:
+            await own_pages.answer(exchange, place, self._table(), self._metrics, self._ready())
+            return
+        assert client is not None
+        await self._forward(exchange, place, client)
+
+    def _clients(self) -> Mapping[str, TableClient]:
+        table = self._table()
+        if self._known[0] is not table:
+            self._known = (table, hashes(table))
+        return self._known[1]
+
+    async def _forward(self, exchange: Exchange, place: Place, client: TableClient) -> None:
+        arrived = self._now()
+        limit = self._table().policy.memory_limit
+        announced = exchange.head.length or 0
+        if self._live.bodies + self._reserved + announced > limit:
+            say = f"request bodies of {limit} bytes are held already; try again soon"
+            await say_error(exchange, place.dialect, 503, "queue_full", say, (), BUSY_RETRY)
+            return
+        self._reserved += announced
+        try:
+            body = await self._body(exchange, place)
+        finally:
+            self._reserved -= announced
+        if body is None:
+            return
+        assert place.endpoint is not None
+        opened = open_body(body)
+        ask = read_ask(place.endpoint, exchange.head.headers, opened)
+        request = Request(self._live.new_id(), client.name, exchange, ask, arrived)
+        request.body = body
+        request.opened = opened
+        request.query = place.query
+        given = exchange.head.header(b"x-request-id")
+        if given is not None and _REQUEST_ID.fullmatch(given):
+            request.client_id = given.decode("ascii")
+        self._live.add(request)
+        self._live.bodies += len(body)
+        try:
+            await self._serve(request)
+        except asyncio.CancelledError:
+            raise
+        finally:
+            self._live.bodies -= len(body)
+            request.body = b""
+            self._live.remove(request)
+
+    async def _body(self, exchange: Exchange, place: Place) -> bytes | None:
+        """The plain body; None where an error was said instead, or nobody is there."""
+        dialect = place.dialect
+        policy = self._table().policy
+        try:
+            raw = await exchange.body()
+            body = decode_body(exchange.head.header(b"content-encoding"), raw, policy.body_limit)
+        except RequestError as refusal:
+            code = _CODES.get(refusal.status, "bad_request")
+            await say_error(exchange, dialect, refusal.status, code, str(refusal))
+            return None
+        except ClientGoneError:
+            return None
+        if self._live.bodies + len(body) > policy.memory_limit:
+            say = f"request bodies of {policy.memory_limit} bytes are held; try again soon"
+            await say_error(exchange, dialect, 503, "queue_full", say, (), BUSY_RETRY)
+            return None
+        self._metrics.relayed.labels("in").inc(len(raw))
+        return body

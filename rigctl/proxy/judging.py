@@ -1,0 +1,251 @@
+"""What the end of an attempt means: an answer, an error in the client's words, or another try."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import msgspec
+
+from rigctl.core.answer import Ending
+from rigctl.core.ask import Endpoint
+from rigctl.core.evidence import Answered, Evidence, Refused, Reset
+from rigctl.core.ids import Mono
+from rigctl.parse.refusals import Refusal, read_refusal
+from rigctl.proxy.admission import Admission
+from rigctl.proxy.answers import decision_fields, end_in_band, say_error
+from rigctl.proxy.attempt import Attempt, Ended, How
+from rigctl.proxy.board import Board, Record
+from rigctl.proxy.booking import Booking
+from rigctl.proxy.live import Request
+
+log = logging.getLogger(__name__)
+
+VERDICT = 3.0
+"""Seconds to wait for the daemon's word on why a server died."""
+QUARANTINE = 600.0
+BROKEN = "the server that answered was lost in mid-answer; ask again"
+_DONE = b"data: [DONE]\n\n"
+
+
+class Judge:
+    """Judges one attempt at a time; remembers prompts that seem to crash servers."""
+
+    def __init__(
+        self,
+        board: Board,
+        admission: Admission,
+        booking: Booking,
+        now: Callable[[], Mono],
+        evidence: Callable[[Record, str, str], None],
+        linked: Callable[[], bool],
+    ) -> None:
+        self._board = board
+        self._admission = admission
+        self._booking = booking
+        self._now = now
+        self._evidence = evidence
+        self._linked = linked
+        self._poison: dict[bytes, Mono] = {}
+        """Tips of requests that were alone in prefill when their server crashed."""
+
+    async def judge(
+        self, request: Request, record: Record, attempt: Attempt, ended: Ended
+    ) -> str | None:
+        """The outcome, or None where it is to be routed again."""
+        match ended.how:
+            case How.DONE:
+                return await self._done(request, record, attempt, ended)
+            case How.REFUSED:
+                refusal = read_refusal(ended.status, ended.body)
+                return await self._engine_refused(request, record, ended.status, refusal)
+            case How.ERROR_FIRST:
+                return await self._error_first(request, record, attempt)
+            case How.UNREACHABLE:
+                self._note(record, Refused(ended.say), "refused", ended.say)
+                self._again(request, record)
+                return None
+            case _:
+                return await self._lost(request, record, attempt, ended)
+
+    async def _done(
+        self, request: Request, record: Record, attempt: Attempt, ended: Ended
+    ) -> str | None:
+        exchange, reader = request.exchange, attempt.reader
+        if not attempt.begun:
+            if reader is not None and reader.stream:
+                # A stream that ended without one event: nothing was said, nothing is lost.
+                return await self._lost(request, record, attempt, ended)
+            await self._send_whole(request, ended)
+            self._board.observe(record, Answered(200))
+            return "complete"
+        if reader is None or not reader.stream:
+            exchange.complete()
+            return "complete"
+        return self._end_stream(request, record, attempt)
+
+    async def _send_whole(self, request: Request, ended: Ended) -> None:
+        now = self._now()
+        request.first_byte = request.first_byte or now
+        if request.commented:
+            end_in_band(request, "the server gave no stream", "bad_answer")
+            return
+        kind = next((v for n, v in ended.headers if n == b"content-type"), b"application/json")
+        request.status = ended.status
+        fields = decision_fields(request, (request.sent or now) - request.arrived)
+        await request.exchange.respond(ended.status, ended.body, [(b"content-type", kind), *fields])
+
+    def _end_stream(self, request: Request, record: Record, attempt: Attempt) -> str:
+        """The engine has ended a stream: complete it, or say in-band that it is not (C33)."""
+        reader, exchange = attempt.reader, request.exchange
+        assert reader is not None
+        match reader.ended:
+            case Ending.COMPLETE | Ending.SUSPICIOUS as how:
+                if not reader.done and request.ask.endpoint in (
+                    Endpoint.CHAT,
+                    Endpoint.COMPLETIONS,
+                ):
+                    if not reader.at_boundary:
+                        exchange.push(b"\n\n")
+                    exchange.push(_DONE)
+                exchange.complete()
+                if how is Ending.SUSPICIOUS:
+                    return "truncated"
+                self._board.observe(record, Answered(200))
+                return "complete"
+            case Ending.FAILED:
+                error = reader.first_error
+                say = "an error inside the stream" if error is None else error.message
+                if error is None or not _client_made(error.code):
+                    self._note(record, Answered(500, say=say[:200]), "error", say[:200])
+                exchange.complete()
+                return "failed"
+            case _:
+                say = "a stream ended without its end"
+                self._note(record, Reset(say), "reset", say)
+                self._break_off(request, attempt)
+                return "truncated"
+
+    def _break_off(self, request: Request, attempt: Attempt) -> None:
+        """What was sent stands; the client must not take it for a whole answer."""
+        exchange, reader = request.exchange, attempt.reader
+        if reader is None or not reader.stream:
+            exchange.abort()
+            return
+        if not reader.at_boundary:
+            exchange.push(b"\n\n")
+        end_in_band(request, BROKEN, "server_lost")
+
+    async def _lost(
+        self, request: Request, record: Record, attempt: Attempt, ended: Ended
+    ) -> str | None:
+        self._note(record, Reset(ended.say), "reset", ended.say)
+        if attempt.begun:
+            self._break_off(request, attempt)
+            return "truncated"
+        if request.ask.endpoint.generates and set(record.unread) == {request.id}:
+            request.poisonous = await self._was_poison(request, record)
+        self._again(request, record)
+        return None
+
+    async def _was_poison(self, request: Request, record: Record) -> bool:
+        """Whether this prompt, alone in prefill, may have crashed its server.
+
+        A server that was ended from outside is no prompt's doing; the daemon knows, by the exit
+        code and the log, a moment after the connection broke.
+        """
+        end = self._now() + VERDICT
+        run = record.row.run
+        while self._linked() and self._now() < end and not request.gone:
+            row = record.row
+            if row.run != run or row.state not in ("ready", "draining"):
+                if row.fault:
+                    break
+                return False
+            await asyncio.sleep(0.1)
+        tip = request.ask.chain[-1] if request.ask.chain else b""
+        if tip:
+            self._poison[tip] = self._now()
+        return True
+
+    def poisoned(self, request: Request) -> bool:
+        now = self._now()
+        self._poison = {tip: at for tip, at in self._poison.items() if now - at < QUARANTINE}
+        return bool(request.ask.chain) and request.ask.chain[-1] in self._poison
+
+    def _again(self, request: Request, record: Record) -> None:
+        """Queue it anew, unnoticed: no byte of answer has reached the client."""
+        request.tried.add(record.name)
+        request.resent += 1
+        request.flags.add("resent")
+        record.resent += 1
+        self._booking.resent(record)
+        request.enter("queued", self._now())
+
+    async def _error_first(self, request: Request, record: Record, attempt: Attempt) -> str | None:
+        """A 200 that begins with an error gets the status that it should have had (C34)."""
+        error = attempt.reader.first_error if attempt.reader is not None else None
+        assert error is not None
+        status = int(error.code) if error.code.isdigit() and 400 <= int(error.code) < 600 else 500
+        body = {"error": {"message": error.message, "type": error.kind, "code": error.code}}
+        refusal = read_refusal(status, msgspec.json.encode(body))
+        return await self._engine_refused(request, record, status, refusal)
+
+    async def _engine_refused(
+        self, request: Request, record: Record, status: int, refusal: Refusal
+    ) -> str | None:
+        """The engine's own no: another cluster's yes, or the client's error in its dialect."""
+        generates = request.ask.endpoint.generates
+        if refusal.kind == "too_long" and generates:
+            # The estimate was too low: it is this engine that has counted.
+            request.too_long_at[record.name] = refusal.limit or record.row.window
+            request.counted = refusal.prompt or refusal.tokens
+            request.tried.add(record.name)
+            self._booking.resent(record)
+            return None
+        if refusal.kind == "queue_full" and generates:
+            self._board.observe(record, Answered(status, queue_full=True))
+            request.tried.add(record.name)
+            self._booking.resent(record)
+            return None
+        if refusal.kind == "server" and generates:
+            say = f"{status}: {refusal.message[:200]}"
+            self._note(record, Answered(status, say=say), "error", say)
+            if record.name not in request.tried:
+                self._again(request, record)
+                return None
+        if refusal.kind == "auth":
+            status = 502
+            say = f"{record.name} takes not the key that rig.toml names for it"
+            log.error("%s", say)
+            refusal = Refusal("server", say, code="engine_key")
+        return await self._pass_on(request, status, refusal)
+
+    async def _pass_on(self, request: Request, status: int, refusal: Refusal) -> str:
+        code = refusal.code or {
+            "effort": "unsupported_value",
+            "bad_request": "invalid_request",
+        }.get(refusal.kind, "server_error")
+        if request.commented:
+            end_in_band(request, refusal.message, code)
+            request.status = 200
+        else:
+            now = self._now()
+            fields = decision_fields(request, (request.sent or now) - request.arrived)
+            request.status = await say_error(
+                request.exchange, request.ask.dialect, status, code, refusal.message, fields
+            )
+        return "refused" if status < 500 else "failed"
+
+    def _note(self, record: Record, evidence: Evidence, kind: str, say: str) -> None:
+        """An engine failed a request, by no fault of the client's."""
+        record.failed += 1
+        self._board.observe(record, evidence)
+        self._evidence(record, kind, say)
+        self._admission.wake()
+
+
+def _client_made(code: str) -> bool:
+    """Whether an in-band error's code says that the client made it."""
+    return code.isdigit() and 400 <= int(code) < 500

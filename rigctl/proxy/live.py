@@ -1,0 +1,159 @@
+"""Requests under way: one record each, from arrival to the last byte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rigctl.adapters.http1 import Exchange
+from rigctl.core.ask import Ask
+from rigctl.core.clusters import Estimate, Why
+from rigctl.core.homes import Home
+from rigctl.core.ids import GroupName, Mono
+from rigctl.parse.opened import Opened
+
+if TYPE_CHECKING:
+    from rigctl.proxy.attempt import Attempt
+
+
+class Request:
+    """What is known of one request. Plain fields: it is read by rows, metrics and the log."""
+
+    __slots__ = (
+        "arrived",
+        "ask",
+        "attempt",
+        "body",
+        "client",
+        "client_id",
+        "cluster",
+        "commented",
+        "countable",
+        "counted",
+        "ended_by",
+        "estimate",
+        "exchange",
+        "first_byte",
+        "flags",
+        "gone",
+        "home",
+        "id",
+        "last_comment",
+        "notes",
+        "opened",
+        "poisonous",
+        "query",
+        "resent",
+        "sent",
+        "since",
+        "source",
+        "state",
+        "status",
+        "tokens_held",
+        "too_long_at",
+        "tried",
+        "waits_on",
+        "why",
+    )
+
+    def __init__(self, identity: str, client: str, exchange: Exchange, ask: Ask, now: Mono) -> None:
+        self.id = identity
+        """24 signs, always: an abort names its request by a prefix."""
+        self.client_id = ""
+        """The X-Request-ID that the client gave; echoed."""
+        self.client = client
+        self.exchange = exchange
+        self.ask = ask
+        self.body = b""
+        """Decompressed, as the client sent it; kept until the end, to be sent anew if need be."""
+        self.opened: Opened | None = None
+        """The body decoded, until it is first sent."""
+        self.query = ""
+        self.arrived = now
+        self.since = now
+        """Of `state`."""
+        self.state = "queued"
+        self.waits_on: tuple[GroupName, ...] = ()
+        """Clusters of which the first that has room takes it."""
+        self.estimate: Estimate | None = None
+        self.counted: int | None = None
+        """Tokens of the prompt by an engine's own count."""
+        self.countable = True
+        """False where no engine could count it."""
+        self.home: Home | None = None
+        self.source = ""
+        self.cluster: GroupName | None = None
+        self.why: Why | None = None
+        self.sent: Mono | None = None
+        self.first_byte: Mono | None = None
+        self.tried: set[GroupName] = set()
+        self.too_long_at: dict[GroupName, int] = {}
+        """Clusters that called it too long themselves, with the limit they named."""
+        self.poisonous = False
+        """It was alone in prefill when its server crashed."""
+        self.resent = 0
+        self.notes: tuple[str, ...] = ()
+        """What was changed of the client's body."""
+        self.last_comment = now
+        self.commented = False
+        """A keep-alive comment went out: the status is fixed at 200."""
+        self.tokens_held = 0
+        self.status = 0
+        self.flags: set[str] = set()
+        self.attempt: Attempt | None = None
+        self.ended_by = ""
+        """What its client is told where a person ended it before a byte."""
+        self.gone = False
+        """Its client has left, or a person ended it."""
+
+    @property
+    def label(self) -> str:
+        """The session's short name."""
+        return "" if self.home is None else self.home.label
+
+    def enter(self, state: str, now: Mono) -> None:
+        """Begin a state."""
+        if state != self.state:
+            self.state, self.since = state, now
+
+
+class Live:
+    """All of them, by id."""
+
+    def __init__(self, epoch: str) -> None:
+        self._epoch = epoch
+        self._number = 0
+        self._requests: dict[str, Request] = {}
+        self.bodies = 0
+        """Bytes of request bodies held."""
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def __iter__(self) -> Iterator[Request]:
+        return iter(tuple(self._requests.values()))
+
+    def find(self, identity: str) -> Request | None:
+        """By the whole id, or by a beginning that only one has."""
+        exact = self._requests.get(identity)
+        if exact is not None or len(identity) < 6:
+            return exact
+        found = [each for key, each in self._requests.items() if key.startswith(identity)]
+        return found[0] if len(found) == 1 else None
+
+    def new_id(self) -> str:
+        """`rig-<epoch>-<number>`: of one length, so that none is a prefix of another."""
+        self._number += 1
+        return f"rig-{self._epoch}-{self._number:08x}"
+
+    def add(self, request: Request) -> None:
+        """Take one in."""
+        self._requests[request.id] = request
+
+    def remove(self, request: Request) -> None:
+        """It has ended."""
+        self._requests.pop(request.id, None)
+
+    def on(self, cluster: GroupName) -> list[Request]:
+        """Those that were sent to a cluster and have not ended."""
+        return [each for each in self._requests.values() if each.cluster == cluster]
