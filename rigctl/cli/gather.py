@@ -16,8 +16,12 @@ from rigctl.adapters.nvml_versions import versions
 from rigctl.cli import logout, where
 from rigctl.cli.exits import End
 from rigctl.cli.found_cards import read_cards
+from rigctl.cli.gather_endpoint import endpoint_facts
 from rigctl.cli.talk import NotRunning, snapshot
 from rigctl.cli.words import number
+from rigctl.config.load import load
+from rigctl.config.paths import find_home
+from rigctl.config.schema import ConfigError
 from rigctl.core.cards import CardSample
 from rigctl.core.doctor_facts import (
     CardFacts,
@@ -75,6 +79,7 @@ def gather(home: str | None) -> Facts:
         nvml_packages=tuple(metadata.packages_distributions().get("pynvml", ())),
         disks=tuple(_disks(where.state_folder(home), where.logs_folder(home))),
         login=_login(),
+        endpoint=endpoint_facts(find_home(home), snap),
         tmux_clipboard=_tmux_clipboard(),
     )
 
@@ -126,10 +131,6 @@ def _mode(path: str) -> int | None:
 
 
 def _config(home: str | None) -> ConfigFacts:
-    from rigctl.config.load import load
-    from rigctl.config.paths import find_home
-    from rigctl.config.schema import ConfigError
-
     places = find_home(home)
     path = str(places.config)
     if not places.config.exists():

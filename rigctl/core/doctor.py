@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from rigctl.core.doctor_endpoint import check_endpoint
 from rigctl.core.doctor_facts import (
     CardFacts,
     ConfigFacts,
@@ -16,26 +16,9 @@ from rigctl.core.doctor_facts import (
     ProgramFacts,
     SocketFacts,
 )
-
-OK = "ok"
-SKIPPED = "skipped"
-WARNING = "warning"
-FAILURE = "failure"
+from rigctl.core.doctor_finding import FAILURE, OK, SKIPPED, WARNING, Finding
 
 GIB = 2**30
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One check's outcome."""
-
-    id: str
-    """Stable: scripts may look for it."""
-    severity: str
-    """ok, skipped, warning, failure."""
-    say: str
-    fix: str = ""
-    """The command or step that mends it; empty where nothing is to be mended."""
 
 
 def examine(facts: Facts) -> tuple[Finding, ...]:
@@ -51,6 +34,7 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
         *check_notices(facts.notices, facts.socket.answer == "answers"),
         *check_metrics(facts.metrics),
         check_proxies(facts.proxies, facts.no_proxy),
+        *check_endpoint(facts.endpoint),
         check_nvml_package(facts.nvml_packages),
         *check_disks(facts.disks),
         *check_login(facts.login),
@@ -283,7 +267,7 @@ def check_proxies(proxies: Mapping[str, tuple[str, ...]], no_proxy: Mapping[str,
         "proxies",
         WARNING,
         f"{'; '.join(caught)}: clients on this host send requests for 127.0.0.1 there and see the "
-        "engines as down (rigctl itself ignores these variables)",
+        "endpoint and the engines as down (rigctl itself never looks at these variables)",
         "export no_proxy=127.0.0.1,localhost,::1 NO_PROXY=127.0.0.1,localhost,::1",
     )
 

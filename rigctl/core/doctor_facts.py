@@ -107,6 +107,47 @@ class LoginFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class ServedEngine:
+    """One engine behind the endpoint: which of the things that the endpoint uses it was given."""
+
+    group: str
+    session_cache: bool
+    """--enable-session-radix-cache."""
+    cache_report: bool
+    """--enable-cache-report."""
+    header_rid: bool
+    """SGLANG_ENABLE_REQUEST_HEADER_OVERRIDES=1."""
+    strict_thinking: bool
+    """--enable-strict-thinking."""
+    think_budget: int | None
+    """The owner's cap, in tokens."""
+    configured_slots: int | None
+    """max_running_requests of rig.toml."""
+    slots: int | None
+    """What the endpoint counts by; None where it does not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointFacts:
+    """`[proxy]` of rig.toml, who listens on its port, and whose keys it takes."""
+
+    host: str
+    port: int
+    loopback: bool
+    """Whether only this machine reaches the host."""
+    state: str
+    """Of the daemon's snapshot; empty where none answers."""
+    say: str = ""
+    listening: str = ""
+    """Who listens on the port: `ours`, a program's name with its pid, `a process of another user`;
+    empty when nobody does."""
+    clients: int = 0
+    clients_fault: str = ""
+    """Why clients.toml cannot be used, with its cure."""
+    engines: tuple[ServedEngine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """Everything the checks look at; None where it could not be gathered."""
 
@@ -129,5 +170,7 @@ class Facts:
     """Installed distributions that bring a module `pynvml`."""
     disks: tuple[DiskFacts, ...] = ()
     login: LoginFacts | None = None
+    endpoint: EndpointFacts | None = None
+    """None: rig.toml has no `[proxy]`, or cannot be read."""
     tmux_clipboard: str = ""
     """tmux's set-clipboard where we are inside tmux, else empty."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rigctl.core.doctor import FAILURE, OK, SKIPPED, WARNING, Finding
+from rigctl.core.doctor_finding import FAILURE, OK, SKIPPED, WARNING, Finding
 
 TIGHT_GB = 1.0
 """Left on a card beside weights and pools, for graphs and a prefill's activations."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from cli_rig import serving
-from cli_views import card, rig
+from cli_views import card, endpoint, group, rig
 
 from rigctl.core.snapshot import Notice
 
@@ -95,6 +96,64 @@ def test_a_faulty_config_is_a_failure_for_each_fault(home, rigctl) -> None:
     told = json.loads(done.stdout)["findings"]
     faults = [each["say"] for each in told if each["id"] == "config"]
     assert any("rig.toml:2" in fault for fault in faults), faults
+
+
+GROUP = '[[group]]\nname = "standard"\ncards = []\nport = 30001\nmodel = "tiny/model"\n'
+
+
+@pytest.mark.case("C44")
+def test_proxy_variables_leave_doctor_itself_alone(home, rigctl) -> None:
+    """The daemon is reached and looked at as without them: rigctl never reads these variables."""
+    env = {"http_proxy": "http://127.0.0.1:9", "ALL_PROXY": "socks5://127.0.0.1:9"}
+    with serving(home, rig(simulated=True, endpoint=endpoint())):
+        told = findings(rigctl("doctor", "--json", env=env))
+        assert rigctl("sessions", env=env).returncode == 0
+    assert told["daemon"]["severity"] == "ok"
+    assert "see the endpoint and the engines as down" in told["proxies"]["say"]
+
+
+def test_the_endpoints_port_is_looked_at(home, rigctl) -> None:
+    """Free, or held by somebody, who is named; without [proxy] nothing is said of it."""
+    with socket.socket() as somebody:
+        somebody.bind(("127.0.0.1", 0))
+        somebody.listen()
+        port = somebody.getsockname()[1]
+        (home / "rig.toml").write_text(GROUP + f"[proxy]\nport = {port}\n")
+        taken = findings(rigctl("doctor", "--json"))["endpoint-port"]
+    free = findings(rigctl("doctor", "--json"))["endpoint-port"]
+    (home / "rig.toml").write_text(GROUP)
+    assert "endpoint-port" not in findings(rigctl("doctor", "--json"))
+    assert taken["severity"] == "failure"
+    assert f"(pid {os.getpid()}) listens on port {port}" in taken["say"]
+    assert (free["severity"], free["say"]) == ("ok", f"port {port} is free for the endpoint")
+
+
+def test_keys_that_others_could_read_are_a_failure(home, rigctl) -> None:
+    """With the command that mends it; sound ones are counted."""
+    (home / "rig.toml").write_text(GROUP + "[proxy]\nport = 8088\n")
+    rigctl("keys", "add", "anna")
+    sound = findings(rigctl("doctor", "--json"))["endpoint-keys"]
+    (home / "state" / "clients.toml").chmod(0o644)
+    ill = findings(rigctl("doctor", "--json"))["endpoint-keys"]
+    assert (sound["severity"], sound["say"][:18]) == ("ok", "1 client has a key")
+    assert ill["severity"] == "failure"
+    assert f"chmod 600 {home}/state/clients.toml" in ill["say"]
+
+
+def test_what_the_engines_lack_is_read_from_both_files(home, rigctl) -> None:
+    """rig.toml says what an engine is given; the running one may have been started without."""
+    flags = 'flags = ["--enable-session-radix-cache"]\nmax_running_requests = 8\n'
+    (home / "rig.toml").write_text(GROUP + flags + "[proxy]\nport = 8088\n")
+    lacking = group(differs=("--enable-cache-report: planned, not running",))
+    shown = rig(simulated=True, groups=(lacking,), endpoint=endpoint())
+    with serving(home, shown):
+        told = findings(rigctl("doctor", "--json"))
+    assert "endpoint-session-cache" not in told
+    assert told["endpoint-cache-report"]["fix"].startswith("rigctl restart standard")
+    assert "/v1/messages" in told["endpoint-header-rid"]["say"]
+    assert "thinking budgets have no effect" in told["endpoint-thinking"]["say"]
+    assert "sends standard 6 requests" in told["endpoint-slots"]["say"]
+    assert "max_running_requests is 8" in told["endpoint-slots"]["say"]
 
 
 def test_it_starts_and_changes_nothing(home, rigctl) -> None:

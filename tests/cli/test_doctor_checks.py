@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rigctl.core import doctor
-from rigctl.core.doctor import FAILURE, OK, SKIPPED, WARNING, Finding, examine, exit_code
+from rigctl.core.doctor import examine, exit_code
 from rigctl.core.doctor_facts import (
     CardFacts,
     ConfigFacts,
@@ -19,6 +19,7 @@ from rigctl.core.doctor_facts import (
     ProgramFacts,
     SocketFacts,
 )
+from rigctl.core.doctor_finding import FAILURE, OK, SKIPPED, WARNING, Finding
 
 GIB = 2**30
 SHELL = "this shell"

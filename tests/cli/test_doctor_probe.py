@@ -11,7 +11,7 @@ import pytest
 
 from rigctl.cli.probe_engines import budget_variable, facts
 from rigctl.config.schema import GroupConfig
-from rigctl.core.doctor import FAILURE, OK, SKIPPED, WARNING
+from rigctl.core.doctor_finding import FAILURE, OK, SKIPPED, WARNING
 from rigctl.core.ids import GroupName
 from rigctl.core.probe import EngineFacts, probe
 from rigctl.parse import metrics

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 from support_rig import Rig
 
-from rigctl.core.doctor import OK, check_notices
+from rigctl.core.doctor import check_notices
 from rigctl.core.doctor_facts import NoticeFacts
+from rigctl.core.doctor_finding import OK
 from rigctl.core.ids import Mono
 from rigctl.core.lease import Lease
 from rigctl.core.snapshot import Notice

@@ -12,7 +12,8 @@ from rigctl.cli.gather import gather
 from rigctl.cli.paint import Paint, colours_on, width
 from rigctl.cli.render import wrap
 from rigctl.cli.words import plain, speaks_utf8
-from rigctl.core.doctor import FAILURE, OK, SKIPPED, WARNING, Finding, examine, exit_code
+from rigctl.core.doctor import examine, exit_code
+from rigctl.core.doctor_finding import FAILURE, OK, SKIPPED, WARNING, Finding
 from rigctl.core.probe import probe
 
 SIGNS = {OK: "ok", SKIPPED: "--", WARNING: "! ", FAILURE: "!!"}
