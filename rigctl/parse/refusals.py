@@ -11,8 +11,8 @@ from rigctl.parse.faults import fault_of
 
 Kind = Literal["too_long", "queue_full", "bad_request", "effort", "auth", "server"]
 
-MOST_LOOKED_AT = 64 * 1024
-"""Bytes of a refusal's body; what an engine has to say is at its head."""
+MOST_LOOKED_AT = 4 * 1024 * 1024
+"""Bytes of a refusal's body; some quote the whole request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ _WORDINGS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(
         # SGLang: prompt and answer; the prompt alone may fit.
         (
             (
-                rf"exceeds the model's maximum context length of {_N} tokens\. You requested a total "
-                rf"of {_N} tokens: {_N} tokens from the input"
+                rf"exceeds the model's maximum context length of {_N} tokens\. You requested a "
+                rf"total of {_N} tokens: {_N} tokens from the input"
             ),
             ("limit", "tokens", "prompt"),
         ),
@@ -54,8 +54,8 @@ _WORDINGS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(
         # vLLM and OpenAI.
         (
             (
-                rf"maximum context length is {_N} tokens.{{0,80}}?your prompt contains(?: at least)? "
-                rf"{_N} input tokens"
+                rf"maximum context length is {_N} tokens.{{0,80}}?your prompt contains"
+                rf"(?: at least)? {_N} input tokens"
             ),
             ("limit", "prompt"),
         ),
@@ -98,6 +98,7 @@ _WORDINGS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(
             ),
             (),
         ),
+        (r"exceeds? the context window|greater than the context length", ()),
         (r"context[_ ]length[_ ]exceeded|exceed(?:s|ed)?[_ ]context[_ ](?:size|window|length)", ()),
     )
 )
