@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rigctl.core.flow import ClusterRow
 from rigctl.core.reading import Missing
-from rigctl.core.snapshot import EndpointView, Notice
+from rigctl.core.snapshot import EndpointView
 from rigctl.tui import words
 from rigctl.tui.glyphs import Glyphs
 from rigctl.tui.paint import Line
@@ -60,18 +60,5 @@ def queue(endpoint: EndpointView) -> Line:
 
 
 def address(endpoint: EndpointView) -> str:
-    """`127.0.0.1:8000/v1`, as people type it."""
+    """`127.0.0.1:8000`, as people say it."""
     return endpoint.url.partition("://")[2] or endpoint.url
-
-
-def notice(endpoint: EndpointView) -> Notice | None:
-    """What a person should know of an endpoint that is not there, with the next command."""
-    if endpoint.state not in {"lost", "failed", "backing_off"}:
-        return None
-    word = endpoint.state.replace("_", " ")
-    say = ": ".join(part for part in (f"the endpoint is {word}", endpoint.say) if part)
-    next_one = (
-        f"; next: {endpoint.advice}" if endpoint.advice and endpoint.advice not in say else ""
-    )
-    level = "error" if endpoint.state == "failed" else "warning"
-    return Notice("endpoint", level, f"{say}{next_one}")

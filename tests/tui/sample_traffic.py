@@ -9,10 +9,12 @@ from sample_parts import LONG, STANDARD, card, group, snapshot
 from rigctl.core.engine_sample import TokenPool
 from rigctl.core.flow import ClientRow, ClusterRow, FlowRows, SessionRow
 from rigctl.core.reading import NOT_YET
-from rigctl.core.snapshot import EndpointView, Flow, GroupView, Rates, Slots, Snapshot
+from rigctl.core.snapshot import EndpointView, Flow, GroupView, Notice, Rates, Slots, Snapshot
 
 CULPRIT, BEHIND, THIRD = "a1b2c3d4", "99ff0011", "5c6d7e8f"
-URL = "http://127.0.0.1:8000/v1"
+NAMES = f"{CULPRIT} is read, {BEHIND} and {THIRD} wait for it"
+"""As the daemon puts it into the flow's own words."""
+URL = "http://127.0.0.1:8000"
 
 
 def row(session: str, state: str, seconds: float, **changes: object) -> SessionRow:
@@ -86,7 +88,16 @@ def stalled_group() -> GroupView:
         kv=TokenPool(800_000.0, 310_000.0, 124_000.0, 366_000.0, 0.39),
         slots=Slots(6.0, 6.0, 2.0, 0.0, 3.0),
         rates=Rates(0.0, 903.0, 3.9, 0.9),
-        flow=Flow("stalled", 41.0, "2 answers wait", 2.0, 46_000.0, 122_000.0, 50.0, 2.1),
+        flow=Flow(
+            "stalled",
+            41.0,
+            f"2 answers wait: {NAMES}",
+            2.0,
+            46_000.0,
+            122_000.0,
+            50.0,
+            2.1,
+        ),
     )
 
 
@@ -118,16 +129,17 @@ def endpoint_failed() -> Snapshot:
     """It could not be brought up."""
     down = EndpointView(
         "failed", 12.0, "exit 1 three times: 127.0.0.1:8000 is taken by pid 812 (nginx)",
-        "rigctl doctor", URL, crashes=3,
+        "rigctl endpoint restart", URL, crashes=3,
     )  # fmt: skip
-    return _shot(down)
+    say = f"the endpoint is down: {down.say}; `rigctl endpoint restart` tries it again"
+    return replace(_shot(down), notices=(Notice("endpoint-down", "error", say),))
 
 
 def endpoint_lost() -> Snapshot:
     """Its process runs, its link does not: what it told is old."""
     return _shot(
         replace(UP, state="lost", age=52.0, say="no word from pid 4600 for 52 s",
-                advice="rigctl restart endpoint")
+                advice="rigctl endpoint restart")
     )  # fmt: skip
 
 

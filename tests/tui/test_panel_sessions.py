@@ -57,7 +57,7 @@ async def test_every_state_is_in_words_with_whom_it_waits_for(
             "repeats",
             "2 queued, oldest 30 s",
             "5 run",
-            "127.0.0.1:8000/v1",
+            "127.0.0.1:8000",
         ):
             assert part in text, part
         rows = [row for row in opened.rows if f" {BEHIND} " in row[:32]]

@@ -24,6 +24,7 @@ CHANGES = {
     "reclaim": "again: reclaim long",
     "toggle": "again: stop long",
     "sleep": "again: sleep-on-idle long",
+    "sessions": "This rig has no endpoint",
     "logs": "log of long",
     "plots": "15 min",
     "journal": "filter",
@@ -31,6 +32,9 @@ CHANGES = {
     "help": "Act on the marked group",
 }
 """What the screen shows after each key of the overview's footer, and not before."""
+
+ROOMY = {"sleep"}
+"""In the footer of a wide window only; help and palette have it in all."""
 
 
 def quiet() -> None:
@@ -53,7 +57,7 @@ def test_every_footer_key_changes_what_is_seen(size: tuple[int, int]) -> None:
     with Tmux("busy", size=size) as pane:
         pane.until("118 tok/s")
         for action in wanted:
-            assert action.id in shown, f"{action.id} is not in the footer at {size}"
+            assert action.id in shown | ROOMY, f"{action.id} is not in the footer at {size}"
             change = CHANGES[action.id]
             assert change not in pane.until("118 tok/s"), action.id
             press(pane, keys.shown(action.id))
@@ -90,6 +94,58 @@ def test_reclaim_from_key_to_outcome(size: tuple[int, int]) -> None:
         quiet()
         press(pane, "r")
         pane.until("starting")
+
+
+SESSION_KEYS = (
+    ("j", "▸ bob"), ("G", "▸ cron"), ("g", "▸ anna"), ("Enter", "asked at"), ("Escape", "1170"),
+    ("/", "show only sessions with"), ("stalled", "▸ bob"), ("Enter", "only: stalled"),
+    ("Escape", "claude"), ("y", "1170"),
+)  # fmt: skip
+"""Each key of the sessions screen, and what stands there after it."""
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_key_of_the_sessions_screen(size: tuple[int, int]) -> None:
+    """Mark, detail, filter and back; abort asks, esc keeps, A twice ends exactly that request."""
+    with Tmux("traffic", size=size) as pane:
+        text = pane.until("● up")
+        assert "a1b2c3d4" in text
+        press(pane, "S")
+        pane.until("▸ anna")
+        for key, change in SESSION_KEYS:
+            pane.keys(*([key] if key in {"Enter", "Escape"} else ["-l", key]))
+            pane.until(change)
+            time.sleep(0.3)  # Or the next key would be glued to an escape.
+        press(pane, "g")
+        pane.until("▸ anna")
+        press(pane, "j")
+        pane.until("▸ bob")
+        press(pane, "A")
+        assert "412 tokens" in pane.until("again: abort 99ff0011 of bob")
+        quiet()
+        pane.keys("Escape")
+        pane.until("again: abort", gone=True)
+        quiet()
+        press(pane, "A")
+        pane.until("again: abort 99ff0011 of bob")
+        quiet()
+        press(pane, "A")
+        pane.until_match(r"99ff0011 .*resting")
+        pane.keys("Escape")
+        pane.until("queue 1")
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("theme", ["monochrome", "colour-blind"])
+def test_sessions_are_told_apart_without_colours(size: tuple[int, int], theme: str) -> None:
+    """Every state and flag is a sign and a word, in every theme."""
+    with Tmux("traffic", "--theme", theme, size=size) as pane:
+        pane.until("● up")
+        press(pane, "S")
+        text = pane.until("▸ anna")
+        for part in ("▸ prefilling", "▲ stalled", "● answering", "◐ thinking", "○ queued",
+                     "○ held", "· resting", "▲ repeats"):  # fmt: skip
+            assert part in text, part
 
 
 @pytest.mark.case("C99")

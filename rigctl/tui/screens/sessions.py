@@ -66,7 +66,7 @@ def empty(endpoint: EndpointView, needle: str) -> str:
         say = endpoint.say or "it does not tell of its traffic"
         advice = f" Next: {endpoint.advice}" if endpoint.advice else ""
         return f"The endpoint is {endpoint.state.replace('_', ' ')}: {say}.{advice}"
-    return f"Nobody has asked anything yet. Clients reach the rig at {endpoint.url}"
+    return f"Nobody has asked anything yet. Clients reach the rig at {endpoint.url}/v1"
 
 
 class SessionsScreen(Filtering):

@@ -64,7 +64,7 @@ def client_lines(rows: FlowRows, cells: int, height: int, glyphs: Glyphs) -> lis
         lines.append(((" " * LEAD, "text"), *who, *figures))
     if len(whole) < len(clients):
         more = words.plural(len(clients) - len(whole), "more client")
-        lines.append(((f"{' ' * LEAD}{more}: ", "dim"), ("rigctl status --json", "accent")))
+        lines.append(((f"{' ' * LEAD}{more}: ", "dim"), ("rigctl sessions", "accent")))
     off = [row for say in rows.off for row in wrapped(f"off here: {say}", max(8, cells - LEAD))]
     if off and height - len(lines) > len(off):
         lines += [(), *(((" " * LEAD, "text"), (row, "dim")) for row in off)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from textual.reactive import var
 
-from rigctl.core.snapshot import JournalEntry, Notice, OperationView, Snapshot
-from rigctl.tui import endpoint, words
+from rigctl.core.snapshot import JournalEntry, Notice, OperationView
+from rigctl.tui import words
 from rigctl.tui.glyphs import Glyphs
 from rigctl.tui.paint import Line, fit, hanging, wrapped
 from rigctl.tui.state import PanelState
@@ -102,7 +102,7 @@ def feed_lines(state: PanelState, cells: int, height: int, glyphs: Glyphs) -> li
         if snapshot.nvml and snapshot.cards and not _said_already(snapshot.notices):
             text = f"NVML: {snapshot.nvml}"
             notices.append(((f"{glyphs.warning} ", "warn"), (text, "text")))
-        for notice in sorted(_standing(snapshot), key=lambda one: _LEVELS.get(one.level, 3)):
+        for notice in sorted(snapshot.notices, key=lambda one: _LEVELS.get(one.level, 3)):
             notices += notice_lines(notice, state, cells, glyphs)
     events: list[Line] = []
     if snapshot is not None:
@@ -124,14 +124,6 @@ def feed_lines(state: PanelState, cells: int, height: int, glyphs: Glyphs) -> li
         lines = [rule, *lines, rule] if lines else [rule]
     lines += events[: max(0, height - len(lines))]
     return [fit(line, cells, glyphs) for line in lines[:height]]
-
-
-def _standing(snapshot: Snapshot) -> tuple[Notice, ...]:
-    """The daemon's notices, and the endpoint's own where the daemon has none of it."""
-    gone = endpoint.notice(snapshot.endpoint)
-    if gone is None or any(one.id.startswith("endpoint") for one in snapshot.notices):
-        return snapshot.notices
-    return (gone, *snapshot.notices)
 
 
 def _said_already(notices: tuple[Notice, ...]) -> bool:

@@ -34,6 +34,10 @@ def flow_rows(
     name, role = names[flow.state]
     glyph = {"prefilling": glyphs.now}.get(flow.state, glyphs.warning)
     since = f" {words.duration(round(flow.since))}"
+    told = flow.say
+    if row is not None and row.culprit:
+        # Who is read and who waits has a row of its own below.
+        told = told.partition(f"{row.culprit} is read")[0].rstrip(": ")
     waits = known(flow.waiting, 0)
     wait = f"{words.plural(waits, 'answer')} wait{'s' if round(waits) == 1 else ''}"
     short = wait if waits > 0 else ""
@@ -44,15 +48,15 @@ def flow_rows(
         (
             (noun, text)
             for noun, text in (
-                (name, flow.say or short),
+                (name, told or short),
                 (name, short),
                 (brief, short),
                 (brief, least),
             )
             if len(glyph) + 1 + len(noun) + len(since) + 2 + len(text) <= cells
-            and (text or not flow.say)
+            and (text or not told)
         ),
-        (brief, least or flow.say),
+        (brief, least or told),
     )
     head: Line = ((f"{glyph} ", role), (name, role), (since, "strong"))
     gap = "   " if sum(len(text) for text, _ in head) + 3 + len(say) <= cells else "  "

@@ -226,8 +226,8 @@ def power_row(view: GroupView, cells: int) -> Line:
 def standing_row(view: GroupView, row: ClusterRow, cells: int, glyphs: Glyphs) -> Line:
     """How the endpoint judges it, with its evidence; nothing where the group's own rows say so."""
     if row.gate != "open" and view.state == "ready":
-        since = f"gate {row.gate}: nothing new comes here"
-        return ((f"{glyphs.warning} ", "warn"), (since, "warn"))
+        shut = {"finish": "nothing new comes here, what runs ends"}.get(row.gate, "nothing is sent")
+        return fit(((f"{glyphs.warning} gate {row.gate}: {shut}", "warn"),), cells, glyphs)
     told = {"up", "busy"} if view.state == "ready" else {word.value for word in Standing}
     if row.standing in told:
         return ()
