@@ -61,7 +61,8 @@ def decode_body(content_encoding: bytes | None, body: bytes, limit: int) -> byte
 
     Codings are undone in the reverse of the order they were applied in. An undeclared zstd or gzip
     body is known by its first bytes: no JSON begins so. UnsupportedEncodingError (415),
-    CorruptBodyError (400), BodyTooLargeError (413). Holds the limit and one window at most.
+    CorruptBodyError (400), BodyTooLargeError (413). Beside the body and
+    its copy, holds the limit and one window at most.
     """
     names = _codings(content_encoding or b"")
     if not names and body:
@@ -111,11 +112,12 @@ def _zstd(body: bytes) -> Iterator[bytes]:
     body: its content comes out at the end if, and only if, everything before it was whole.
     """
     mark = os.urandom(16)
-    source = _Behind(body, zstandard.compress(mark))
+    # In one buffer: given a source in pieces, the reader forgets a frame's head that one cuts.
+    whole = body + zstandard.compress(mark)
     decoder = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
     held = b""
     try:
-        with decoder.stream_reader(source, read_across_frames=True) as reader:
+        with decoder.stream_reader(whole, read_across_frames=True) as reader:
             while part := reader.read(_STEP):
                 held += part
                 if len(held) > len(mark):
@@ -125,22 +127,6 @@ def _zstd(body: bytes) -> Iterator[bytes]:
         raise CorruptBodyError("zstd", str(error)) from None
     if held != mark:
         raise CorruptBodyError("zstd", "it is cut off")
-
-
-class _Behind:
-    """Reads one piece of bytes after another, without joining them."""
-
-    def __init__(self, *pieces: bytes) -> None:
-        self._pieces = [memoryview(piece) for piece in pieces]
-
-    def read(self, size: int) -> bytes:
-        while self._pieces:
-            part = bytes(self._pieces[0][:size])
-            self._pieces[0] = self._pieces[0][size:]
-            if part:
-                return part
-            self._pieces.pop(0)
-        return b""
 
 
 def _gzip(body: bytes) -> Iterator[bytes]:
