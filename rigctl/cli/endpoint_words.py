@@ -91,7 +91,7 @@ def row_state(row: dict[str, Any]) -> str:
         return row["say"] or lasts
     if row["state"] in ("queued", "held") and row["say"]:
         return f"{lasts}: {row['say']}"
-    return lasts
+    return f"{lasts}, behind {row['behind']}" if row["behind"] else lasts
 
 
 def whose(row: dict[str, Any]) -> str:

@@ -69,6 +69,13 @@ def test_sessions_are_a_table_and_each_clients_sums(home, rigctl) -> None:
     assert lines[10].split() == ["ben", "0", "--", "7", "0", "0", "0", "--", "0", "0", "0"]
 
 
+def test_a_prompt_that_waits_for_another_says_whose(home, rigctl) -> None:
+    """Sent to an engine that reads another prompt first: it prefills, and stands behind."""
+    row = session(1, state="prefilling", seconds=3.0, behind="s4bbbbbbb", say="waits behind it")
+    with serving(home, rig(endpoint=endpoint(row))):
+        assert "prefilling 3.0 s, behind s4bbbbbbb" in rigctl("sessions", env=UTF8).stdout
+
+
 def test_sessions_of_one_client_on_one_cluster(home, rigctl) -> None:
     """Both choices narrow the rows; the JSON has the same rows in full, with its schema."""
     with serving(home, rig(endpoint=endpoint(*ROWS))):
