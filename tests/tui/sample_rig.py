@@ -9,9 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 import samples
+from sample_traffic import ROUTES
 
 from rigctl.core import commands
 from rigctl.core.commands import Accepted, Answer, Command, Refused
+from rigctl.core.flow import RouteRecord
 from rigctl.core.ids import OperationId
 from rigctl.core.snapshot import EndpointView, JournalEntry, OperationView, SleepOnIdle, Snapshot
 
@@ -192,6 +194,12 @@ class SampleClient:
             series[f"group.{name}.prefill"] = wave(0, high * 7, 67)
             series[f"group.{name}.pool_used"] = wave(100_000, 6000 * high, 300)
         return {"step": step, "end": end, "series": series}
+
+    async def routes(self, limit: int = 50, *, follow: bool = False) -> AsyncIterator[RouteRecord]:
+        """Two turns of the first session, and one of another's."""
+        self._check()
+        for record in ROUTES[-limit:]:
+            yield record
 
     async def send(self, command: Command) -> Answer:
         """Hand it to the rig."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sample_parts import LONG, STANDARD, card, group, snapshot
+from sample_parts import LONG, STANDARD, WALL, card, group, snapshot
 
 from rigctl.core.engine_sample import TokenPool
-from rigctl.core.flow import ClientRow, ClusterRow, FlowRows, SessionRow
+from rigctl.core.flow import ClientRow, ClusterRow, FlowRows, RouteRecord, SessionRow
 from rigctl.core.reading import NOT_YET
 from rigctl.core.snapshot import EndpointView, Flow, GroupView, Notice, Rates, Slots, Snapshot
 
@@ -78,6 +78,17 @@ ROWS = FlowRows(
 )  # fmt: skip
 UP = EndpointView(
     "up", 90_000.0, "", "", URL, "Qwen3.8-27B", 4600, keys=True, age=0.4, rows=ROWS
+)  # fmt: skip
+
+
+ROUTES = (
+    RouteRecord(1, WALL - 90, "rig-3f0c-earlier", CULPRIT, "anna", "/v1/chat/completions", STANDARD,
+                "home", "its home has a free slot", "chain", 80_000, "learnt", 0.0, 200),
+    RouteRecord(2, WALL - 41, f"rig-3f0c-{CULPRIT}", CULPRIT, "anna", "/v1/chat/completions",
+                STANDARD, "free", "standard has a free slot: 3 of 6 busy", "", 122_000, "counted",
+                0.1, 0),
+    RouteRecord(3, WALL - 12, "rig-3f0c-0badcafe", "0badcafe", "bob", "/v1/messages", "", "queue",
+                "both are full", "turns", 46_000, "learnt", 0.0, 0),
 )  # fmt: skip
 
 

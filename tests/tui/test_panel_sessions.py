@@ -169,6 +169,10 @@ async def test_the_detail_says_everything_of_the_row(open_panel: OpenPanel) -> N
         for part in (f"{BEHIND} {THIRD}", "rig-3f0c-a1b2c3d4", "/v1/chat/completions", "122k",
                      "the first choice had", "15 %"):  # fmt: skip
             assert part in opened.text, part
+        await opened.until_text("standard has a free slot: 3 of 6 busy")
+        assert "122k tokens, counted" in opened.text
+        assert "nothing: a new session" in opened.text
+        assert "its home has a free slot" not in opened.text, "of an earlier turn"
         await opened.pilot.press("y")
         assert opened.panel.clipboard == "rig-3f0c-a1b2c3d4"
         opened.rig.show(with_rows(opened.rig.snapshot))

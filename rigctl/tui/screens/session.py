@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
-from rigctl.core.flow import SessionRow
+from rigctl.core.flow import RouteRecord, SessionRow
 from rigctl.core.reading import Missing
 from rigctl.ports import RigClient
 from rigctl.tui import words
 from rigctl.tui.actions import Keys
 from rigctl.tui.endpoint import cluster
 from rigctl.tui.glyphs import Glyphs
+from rigctl.tui.link import FAULTS
 from rigctl.tui.paint import Line
 from rigctl.tui.screens.group import field, heading, reading, side_by_side
 from rigctl.tui.screens.reading import ReadingScreen
@@ -40,8 +41,14 @@ _FLAGS = {
 }
 
 
-def detail(state: PanelState, row: SessionRow, cells: int, glyphs: Glyphs) -> list[Line]:
-    """Everything the snapshot says of it."""
+ASKED = 200
+"""Decisions that are asked for; the session's last one is among them or long past."""
+
+
+def detail(
+    state: PanelState, row: SessionRow, decision: RouteRecord | None, cells: int, glyphs: Glyphs
+) -> list[Line]:
+    """Everything the snapshot says of it, and the endpoint's last decision about it in words."""
     now: list[Line] = [heading("Now"), (("  ", "text"), *session_rows.state(row, 60, glyphs))]
     if row.behind:
         now.append(field("waits for", f"session {row.behind}, whose prompt is read", "warn"))
@@ -72,7 +79,23 @@ def detail(state: PanelState, row: SessionRow, cells: int, glyphs: Glyphs) -> li
         field("waited", words.duration(round(row.waited, 1))),
         reading("first byte", row.first_byte, f"after {words.brief(row.first_byte)}"),
     ]
-    return side_by_side([now, who], [route, prompt], cells, glyphs)
+    lines = side_by_side([now, who], [route, prompt], cells, glyphs)
+    return lines if decision is None else [*lines, (), *_decided(decision)]
+
+
+def _decided(record: RouteRecord) -> list[Line]:
+    """Why it went where it went, as `rigctl route explain` has it."""
+    estimate = f"{words.tokens(float(record.tokens))} tokens" if record.tokens else "not estimated"
+    how = f", {record.how}" if record.how else ""
+    lines = [
+        heading("Last decision"),
+        field(words.clock_seconds(record.wall), record.say),
+        field("known by", record.source or "nothing: a new session"),
+        field("prompt", f"{estimate}{how}"),
+    ]
+    if record.status:
+        lines.append(field("answered", f"HTTP {record.status}"))
+    return lines
 
 
 def _cached(row: SessionRow) -> str:
@@ -99,6 +122,8 @@ class SessionScreen(ReadingScreen):
     def __init__(self, keys: Keys, client: Callable[[], RigClient]) -> None:
         super().__init__(keys)
         self._client = client
+        self._asked = ""
+        self._decision: RouteRecord | None = None
 
     def do_open(self) -> None:
         """This is the detail already."""
@@ -107,8 +132,25 @@ class SessionScreen(ReadingScreen):
         """The text anew; only rows that changed are repainted."""
         row = state.session_row
         if row is not None:
-            self.pager.replace(detail(state, row, self.size.width - 2, self.pager.glyphs))
+            if self._asked != f"{row.session} {row.request}":
+                self._asked = f"{row.session} {row.request}"
+                self.run_worker(self._ask(row), group="routes", exclusive=True)
+            cells, glyphs = self.size.width - 2, self.pager.glyphs
+            self.pager.replace(detail(state, row, self._decision, cells, glyphs))
         self.retitle()
+
+    async def _ask(self, row: SessionRow) -> None:
+        """The newest decision about this request; about its session where none is under way."""
+        found = None
+        try:
+            async for record in self._client().routes(ASKED):
+                mine = record.request == row.request if row.request else True
+                if mine and record.session == row.session:
+                    found = record
+        except FAULTS:
+            return  # The rule in the row still says which one it was.
+        self._decision = found
+        self.update_middle(self.state)
 
     def title_parts(self) -> tuple[Line, Line]:
         """Whose it is."""
