@@ -16,15 +16,22 @@ import msgspec
 from rigctl.adapters.http1 import ClientGoneError, Exchange, Headers, PeerError, ResponseHead
 from rigctl.adapters.http1.link import Relayed
 from rigctl.core.answer import Ending
+from rigctl.core.ask import Endpoint
 from rigctl.core.ids import GroupName, Mono
 from rigctl.parse.answers import AnswerReader
 from rigctl.proxy.live import Request
 
 WHOLE_LIMIT = 8 * 1024 * 1024
 """Bytes of an unstreamed answer held back until it is whole, so that a lost one is asked anew."""
+_CUT = Ending.TRUNCATED
 REFUSAL_LIMIT = 1024 * 1024
 COMMENT = b": rigctl\n"
 """A keep-alive: one line feed, so that it ends no event, which old SDKs trip over (C38)."""
+
+
+_EARLY = frozenset({Endpoint.MESSAGES, Endpoint.RESPONSES})
+"""Here the engine begins its stream before it has looked at the length: what it says before the
+first piece of an answer is held back, so that its refusal can still go to another cluster."""
 
 
 class How(Enum):
@@ -71,6 +78,7 @@ class Attempt:
     __slots__ = (
         "_body",
         "_client_full",
+        "_early",
         "_exchange",
         "_fields",
         "_head",
@@ -125,6 +133,7 @@ class Attempt:
         self._head: ResponseHead | None = None
         self._mode = _Mode.UNTOLD
         self._wants_reader = request.ask.endpoint.generates
+        self._early = request.ask.endpoint in _EARLY
         self._held: list[bytes] = []
         self._body = 0
         self._client_full = False
@@ -159,7 +168,7 @@ class Attempt:
                     if self._settle(How.ERROR_FIRST, reader.first_error.message):
                         self._drop()
                     return
-                if not reader.events:
+                if not (reader.progress if self._early else reader.events):
                     return
                 data = b"".join(self._held)
                 self._held.clear()
@@ -197,6 +206,10 @@ class Attempt:
             if self._mode is _Mode.WHOLE and not self.begun:
                 self.reader.feed(body)
             rest = self.reader.finish()
+            if self._mode is _Mode.STREAM and not self.begun and self.reader.ended is not _CUT:
+                # Whole and without a word: an answer of no tokens is one.
+                rest = body + rest
+                self._begin(time.monotonic())
             if rest and self.begun:
                 self._exchange.push(rest)
         self._settle(How.DONE, "", body)

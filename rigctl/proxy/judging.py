@@ -116,9 +116,10 @@ class Judge:
                 return "complete"
             case Ending.FAILED:
                 error = reader.first_error
-                say = "an error inside the stream" if error is None else error.message
+                # Its words may quote the prompt: they go to the client, and nowhere else.
+                say = "an error inside a stream"
                 if error is None or not _client_made(error.code):
-                    self._note(record, Answered(500, say=say[:200]), "error", say[:200])
+                    self._note(record, Answered(500, say=say), "error", say)
                 exchange.complete()
                 return "failed"
             case _:
@@ -210,7 +211,7 @@ class Judge:
             self._booking.resent(record)
             return None
         if refusal.kind == "server" and generates:
-            say = f"{status}: {refusal.message[:200]}"
+            say = f"it answered {status}"
             self._note(record, Answered(status, say=say), "error", say)
             if record.name not in request.tried:
                 self._again(request, record)

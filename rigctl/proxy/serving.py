@@ -185,6 +185,8 @@ class Serving:
         if ask.stream:
             fields += UNBUFFERED
         known_rid = rewritten.rid or (rid if record.header_rid else "")
+        if ask.choices > 1:
+            known_rid = ""  # the engine throws it away and gives each choice an id of its own
         attempt = Attempt(request, record.name, known_rid, rewritten.added_usage, fields, now)
         request.attempt = attempt
         request.sent = now
