@@ -19,7 +19,9 @@ from rigctl.control import wire
 from rigctl.core.commands import Accepted, Answer, Command, Refused
 from rigctl.core.ids import OperationId
 from rigctl.core.snapshot import JournalEntry, OperationView, Snapshot
+from rigctl.daemon.link import LinkConnection
 from rigctl.daemon.mailbox import Broadcast
+from rigctl.daemon.route_ring import RouteRing
 from rigctl.daemon.server import ControlServer
 
 Script = Callable[["ScriptedRig", Command], Answer]
@@ -37,6 +39,7 @@ class ScriptedRig:
         self.asked: list[Command] = []
         self.entries: list[JournalEntry] = []
         self.logs: dict[tuple[str, int], Path] = {}
+        self.routes = RouteRing()
         self._script = script
         self.broadcast = Broadcast()
         self._loop = asyncio.new_event_loop()
@@ -59,6 +62,10 @@ class ScriptedRig:
 
     def log_path(self, group: str, previous: int) -> Path | None:
         return self.logs.get((group, previous))
+
+    def open_link(self, line: bytes, pid: int) -> LinkConnection:
+        """No proxy comes to a script."""
+        raise wire.WireError("this rig is a script", "busy")
 
     # What a script does ---------------------------------------------------------------------
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import socketserver
-import threading
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_rig import serving
 from cli_views import WALL, endpoint, rig
 
 from rigctl.cli.route_words import RULES, block
-from rigctl.control import wire
 from rigctl.core.flow import RouteRecord
 from rigctl.core.snapshot import Snapshot
 
@@ -52,39 +52,16 @@ REFUSED = replace(
 
 
 @contextmanager
-def answering(home: Path, snapshot: Snapshot, records: list[RouteRecord]) -> Iterator[list[Any]]:
-    """Something on the home's socket that speaks the questions `snapshot` and `routes`."""
-    asked: list[Any] = []
-
-    class Answer(socketserver.StreamRequestHandler):
-        def handle(self) -> None:
-            question = json.loads(self.rfile.readline())
-            asked.append(question)
-            if question["do"] == "snapshot":
-                self.wfile.write(wire.encode_snapshot(snapshot))
-                return
-            assert question["do"] == "routes"
-            newest = records[max(0, len(records) - question["limit"]) :]
-            lines = [{"kind": "route", "record": asdict(record)} for record in newest]
-            for line in [*lines, {"kind": "end"}]:
-                self.wfile.write(json.dumps(line).encode() + b"\n")
-
-    path = home / "state" / "rigctl.sock"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with socketserver.ThreadingUnixStreamServer(str(path), Answer) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        try:
-            yield asked
-        finally:
-            server.shutdown()
-            thread.join()
-            path.unlink()
+def deciding(home: Path, *records: RouteRecord, shown: Snapshot | None = None) -> Iterator[Any]:
+    """The scripted rig, whose endpoint has decided this."""
+    with serving(home, shown or rig(endpoint=endpoint())) as served:
+        served.routes.put(records)
+        yield served
 
 
 def test_a_decision_is_explained_in_plain_words(home, rigctl) -> None:
     """Where, by which rule, how the session was known, the estimate, the wait, both prices."""
-    with answering(home, rig(endpoint=endpoint()), [HOME, REFUSED]) as asked:
+    with deciding(home, HOME, REFUSED):
         done = rigctl("route", "explain", "-n", "2", env={"COLUMNS": "82"})
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.strip().split("\n\n")
@@ -100,12 +77,11 @@ def test_a_decision_is_explained_in_plain_words(home, rigctl) -> None:
     assert "a new session; prompt 101k tokens (counted by the engine)" in second
     assert "did not wait; answered 503" in second
     assert "anna" not in second
-    assert asked[-1] == {"do": "routes", "limit": 2, "follow": False}
 
 
 def test_one_request_or_session_is_looked_for_among_all(home, rigctl) -> None:
     """By the beginning of its id; JSON has the whole record, one a line."""
-    with answering(home, rig(endpoint=endpoint()), [HOME, REFUSED]):
+    with deciding(home, HOME, REFUSED):
         found = rigctl("route", "explain", "--request", "r2", "--json").stdout.splitlines()
         of_session = rigctl("route", "explain", "--session", "s1bbbbbbb").stdout
         none = rigctl("route", "explain", "--request", "zz")
@@ -119,11 +95,37 @@ def test_one_request_or_session_is_looked_for_among_all(home, rigctl) -> None:
     assert len(last) == 1
 
 
+def test_following_shows_each_decision_and_its_outcome(home) -> None:
+    """The last ones, then new ones as they are made, then once more as they end."""
+    with deciding(home, HOME, REFUSED) as served:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "rigctl", "route", "explain", "-fn1", "--json"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        seen = [json.loads(process.stdout.readline())]
+        runs = replace(HOME, seq=43, request="r3aaaaaaa", status=0)
+        served.soon(lambda: served.routes.put((runs,)))
+        seen.append(json.loads(process.stdout.readline()))
+        served.soon(lambda: served.routes.put((replace(runs, status=499),)))
+        seen.append(json.loads(process.stdout.readline()))
+        process.terminate()
+        process.communicate(timeout=30)
+    assert [(one["request"], one["status"]) for one in seen] == [
+        ("r2aaaaaaa", 503),
+        ("r3aaaaaaa", 0),
+        ("r3aaaaaaa", 499),
+    ]
+
+
 def test_nothing_decided_yet_is_said(home, rigctl) -> None:
     """An empty page would look like a fault; a rig without an endpoint is another thing."""
-    with answering(home, rig(endpoint=endpoint()), []):
+    with deciding(home):
         assert "no request came" in rigctl("route", "explain").stderr
-    with answering(home, rig(), []):
+    with deciding(home, shown=rig()):
         done = rigctl("route", "explain")
     assert done.returncode == 1
     assert "write [proxy] into rig.toml" in done.stderr
