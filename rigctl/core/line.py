@@ -197,13 +197,16 @@ class Line:
             for rank, entry in enumerate(entries, self._sessions[session]):
                 key = rank - (now - entry.since) / ROUND
                 by_client[entry.client].append((key, entry.since, entry.serial, entry))
-        ranked: list[tuple[float, Mono, int, _Waiting]] = []
+        ranked: list[tuple[float, Mono, str, int, _Waiting]] = []
         for client, keyed in by_client.items():
             keyed.sort(key=lambda each: each[:3])
-            before = float("-inf")
-            for rank, (_, since, serial, entry) in enumerate(keyed, self._clients[client]):
-                # Inside one client its own order stands: nobody in it is overtaken by its age.
-                before = max(before, rank - (now - since) / ROUND)
-                ranked.append((before, since, serial, entry))
-        ranked.sort(key=lambda each: each[:3])
-        return [each[3] for each in ranked]
+            before, tie = float("-inf"), Mono(0.0)
+            for rank, (_, since, _serial, entry) in enumerate(keyed, self._clients[client]):
+                # Inside one client its own order stands: age overtakes in it by the session's
+                # rank alone, and the client's rank counts against other clients.
+                weight = rank - (now - since) / ROUND
+                if weight > before:
+                    before, tie = weight, since
+                ranked.append((before, tie, client, rank, entry))
+        ranked.sort(key=lambda each: each[:4])
+        return [each[4] for each in ranked]

@@ -137,6 +137,7 @@ def go(
     guess: Estimate | None = None,
     **more: object,
 ) -> Decision:
+    """Route a short new session, or what the arguments make of it."""
     return route(
         ask or talk("q"),
         guess or exactly(tokens),
@@ -149,17 +150,20 @@ def go(
 
 
 def home_on(cluster: GroupName = STANDARD, run: str = "s1", tokens: int = 100_000) -> Found:
+    """A session found by its chain, at home there."""
     home = Home("0a1b2c3d", cluster, run, tokens, since=Mono(0.0), seen=Mono(900.0))
     return Found(home=home, source="chain", tokens=tokens)
 
 
 def sent(decision: Decision, to: GroupName, rule: str) -> str:
+    """It was sent there by that rule; returns what is said."""
     assert isinstance(decision, Send), decision
     assert (decision.to, decision.why.rule) == (to, rule), decision
     return decision.why.say
 
 
 def refused_with(decision: Decision, status: int, code: str) -> Refuse:
+    """It was refused so; what every refusal must hold is checked."""
     assert isinstance(decision, Refuse), decision
     assert (decision.status, decision.code) == (status, code), decision
     assert decision.retry_after is None or 1 <= decision.retry_after <= 60
