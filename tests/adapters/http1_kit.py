@@ -83,7 +83,11 @@ async def dial(port: int) -> socket.socket:
     """A connected client socket that blocks nobody."""
     sock = socket.socket()
     sock.setblocking(False)
-    await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
+    try:
+        await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
+    except OSError:
+        sock.close()
+        raise
     return sock
 
 

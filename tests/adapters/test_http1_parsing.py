@@ -112,9 +112,30 @@ UPGRADE = b"upgrade: h2c\r\nconnection: upgrade\r\n"
         (b"POST / HTTP/1.1", UPGRADE + SIZED, 501),
         (b"\x16\x03\x01\x02\x00\x01", b"", 400),
         (b"POST / HTTP/1.1", b"content-length: 99999999999\r\n", 413),
-        (b"GET /" + b"x" * 70000 + b" HTTP/1.1", b"", 431),
+        (b"GET /" + b"x" * 70000 + b" HTTP/1.1", b"", 414),
         (b"GET / HTTP/1.1", b"x: " + b"y" * 70000 + b"\r\n", 431),
         (b"GET / HTTP/1.1", b"x: y\r\n" * 200, 431),
+        (b"GET /" + b"x" * 20000 + b" HTTP/1.1", b"", 414),
+        (b"GET / HTTP/1.1", b"expect: 200-ok\r\n", 417),
+        (b"GET / HTTP/1.1", b"host: b\r\n", 400),
+        (b"GET /\x00 HTTP/1.1", b"", 400),
+        (b"GET a:80 HTTP/1.1", b"", 400),
+        (b"GET ftp://a/b HTTP/1.1", b"", 400),
+        (b"GET * HTTP/1.1", b"", 400),
+        (b"FOO / HTTP/1.1", b"", 400),
+        (b"GET /", b"", 505),
+        (b"GET / HTTP/1.1", b"x: a\x00b\r\n", 400),
+        (b"GET / HTTP/1.1", b"x: a\nb: c\r\n", 400),
+        (b"GET / HTTP/1.1", b"x: a\rb\r\n", 400),
+        (b"GET / HTTP/1.1", b"x: a\r\n folded\r\n", 400),
+        (b"GET / HTTP/1.1", b": a\r\n", 400),
+        (b"POST / HTTP/1.1", b"content-length: -1\r\n", 400),
+        (b"POST / HTTP/1.1", b"content-length: 1_0\r\n", 400),
+        (b"POST / HTTP/1.1", b"content-length:\r\n", 400),
+        (b"POST / HTTP/1.1", b"content-length: 99999999999999999999999\r\n", 400),
+        (b"POST / HTTP/1.1", CHUNKED + CHUNKED, 400),
+        (b"POST / HTTP/1.1", b"transfer-encoding: chunked, chunked\r\n", 400),
+        (b"POST / HTTP/1.1", b"transfer-encoding: \x0bchunked\r\n", 400),
     ],
 )
 def test_what_is_refused(first: bytes, fields: bytes, status: int) -> None:
@@ -122,6 +143,65 @@ def test_what_is_refused(first: bytes, fields: bytes, status: int) -> None:
     with pytest.raises(RequestError) as refusal:
         RequestParser(Limits()).feed(first + b"\r\nhost: a\r\n" + fields + b"\r\n")
     assert refusal.value.status == status
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"fffffffffffffffff\r\nab",
+        b"-1\r\nab",
+        b"0x2\r\nab",
+        b"2 \r\nab",
+        b"2\nab\n0\n\n",
+        b"2\r\nabc",
+        b"2;\x01\r\nab",
+        b"2\r\nab\r\n0\r\ncontent-length: 5\r\n\r\n",
+        b"2\r\nab\r\n0\r\ntransfer-encoding: gzip\r\n\r\n",
+    ],
+)
+def test_chunks_that_are_refused(body: bytes) -> None:
+    """Sizes of no number, bare line feeds, chunks longer than said, framing told in a trailer."""
+    head = b"POST / HTTP/1.1\r\nhost: a\r\n" + CHUNKED + b"\r\n"
+    with pytest.raises(RequestError) as refusal:
+        RequestParser(Limits()).feed(head + body)
+    assert refusal.value.status == 400
+
+
+def test_chunk_extensions_and_trailers_are_passed_over() -> None:
+    """They are legal, and nobody needs them: a trailer is no header of the request."""
+    raw = b"POST / HTTP/1.1\r\nhost: a\r\n" + CHUNKED + b"\r\n"
+    head, body, end = shape(
+        RequestParser(Limits()).feed(raw + b'2;a;b="c"\r\nab\r\n0\r\nx-late: 1\r\n\r\n')
+    )
+    assert isinstance(head, RequestHead)
+    assert head.header(b"x-late") is None
+    assert (body, end) == (b"ab", "end")
+
+
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [
+        (b"http://a:1/b?c=d", b"/b?c=d"),
+        (b"HTTPS://user@a/b", b"/b"),
+        (b"http://a", b"/"),
+        (b"http://a?x=/y", b"/?x=/y"),
+        (b"http://[::1]:80/b//c", b"/b//c"),
+    ],
+)
+def test_a_target_as_to_a_proxy(target: bytes, path: bytes) -> None:
+    """The absolute form must be taken (RFC 9112, 3.2.2), and is the path it names."""
+    head = RequestParser(Limits()).feed(b"GET " + target + b" HTTP/1.1\r\nhost: a\r\n\r\n")[0]
+    assert isinstance(head, RequestHead)
+    assert head.target == path
+
+
+@pytest.mark.case("C53")
+def test_an_old_request_needs_no_host() -> None:
+    """HTTP/1.0 is kept only if it asks."""
+    for fields, kept in ((b"", False), (b"connection: Keep-Alive\r\n", True)):
+        head = RequestParser(Limits()).feed(b"POST / HTTP/1.0\r\n" + fields + SIZED + b"\r\nabc")[0]
+        assert isinstance(head, RequestHead)
+        assert head.keep_alive == kept
 
 
 def test_a_request_without_host_is_refused() -> None:

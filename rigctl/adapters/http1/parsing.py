@@ -100,10 +100,10 @@ class RequestParser(_Collector[RequestHead]):
         self.target = b""
 
     def on_url(self, url: bytes) -> None:
-        self.grow(len(url))
         self.target += url
         if len(self.target) > self.limits.target:
             self.fail(414, f"the target is over {self.limits.target} bytes")
+        self.grow(len(url))
 
     def on_headers_complete(self) -> None:
         parser = self._parser
