@@ -48,9 +48,9 @@ TOO_LONG: dict[str, tuple[str, int | None, int | None, int | None]] = {
     ),
     "vLLM, older": (
         (
-            "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens "
-            "(3000 in the messages, 2000 in the completion). Please reduce the length of the messages "
-            "or completion."
+            "This model's maximum context length is 4096 tokens. However, you requested 5000 "
+            "tokens (3000 in the messages, 2000 in the completion). Please reduce the length of "
+            "the messages or completion."
         ),
         5_000,
         3_000,
@@ -58,8 +58,8 @@ TOO_LONG: dict[str, tuple[str, int | None, int | None, int | None]] = {
     ),
     "OpenAI": (
         (
-            "This model's maximum context length is 128000 tokens. However, your messages resulted in "
-            "130000 tokens. Please reduce the length of the messages."
+            "This model's maximum context length is 128000 tokens. However, your messages "
+            "resulted in 130000 tokens. Please reduce the length of the messages."
         ),
         130_000,
         130_000,
