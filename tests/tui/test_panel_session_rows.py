@@ -104,6 +104,7 @@ def test_flags_that_do_not_fit_leave_a_mark() -> None:
     """What is odd about an answer is at least marked, in every width and without colour."""
     one = row("99ff0011", "answering", 4.0, flags=("all-thought", "repeats"))
     assert "▲ all-thought, repeats" in plain(session_rows.state(one, 60, UNICODE))
+    assert plain(session_rows.state(one, 34, UNICODE)).endswith("▲ all-thought +1")
     assert plain(session_rows.state(one, 20, UNICODE)).endswith("▲")
     assert plain(session_rows.state(one, 20, ASCII)).endswith("!")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rigctl.core.clusters import Standing
 from rigctl.core.flow import ClusterRow
 from rigctl.core.reading import OFF, Missing, Reading, known
 from rigctl.core.snapshot import GroupView
@@ -99,3 +100,18 @@ def who_row(row: ClusterRow, client: str, cells: int, glyphs: Glyphs) -> Line:
         if len(names) <= room:
             break
     return fit(((whose, "strong"), (verb, "dim"), (names, "text")), cells, glyphs)
+
+
+def standing_row(view: GroupView, row: ClusterRow, cells: int, glyphs: Glyphs) -> Line:
+    """How the endpoint judges it, with its evidence; nothing where the group's own rows say so."""
+    if row.gate != "open" and view.state == "ready":
+        shut = {"finish": "nothing new comes here, what runs ends"}.get(row.gate, "nothing is sent")
+        return fit(((f"{glyphs.warning} gate {row.gate}: {shut}", "warn"),), cells, glyphs)
+    told = {"up", "busy"} if view.state == "ready" else {word.value for word in Standing}
+    if row.standing in told:
+        return ()
+    role = "bad" if row.standing == "down" else "warn"
+    word = f"{row.standing.upper()} {words.age(row.seconds)}"
+    sign = glyphs.failed if row.standing == "down" else glyphs.warning
+    say = row.say or "by the endpoint's own evidence"
+    return fit(((f"{sign} ", role), (word, role), ("  ", "text"), (say, "text")), cells, glyphs)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from rigctl.core.clusters import Standing
 from rigctl.core.flow import ClusterRow
 from rigctl.core.reading import OFF, Missing, Reading, known
 from rigctl.core.snapshot import GroupView, Phase
 from rigctl.tui import words
 from rigctl.tui.glyphs import Glyphs
-from rigctl.tui.paint import Line, bar, fit, joined, stacked, wrapped
-from rigctl.tui.widgets.flow_rows import Ranked, flow_rows
+from rigctl.tui.paint import Line, bar, joined, stacked, wrapped
+from rigctl.tui.widgets.flow_rows import Ranked, flow_rows, standing_row
 
 LABEL = 7
 NONE = OFF
@@ -221,21 +220,6 @@ def power_row(view: GroupView, cells: int) -> Line:
         role = "warn" if view.window_share > 1 else "text"
         parts.append((("full window ", "dim"), (words.share(view.window_share), role)))
     return (label("power"), *joined(parts, limit=cells - LABEL))
-
-
-def standing_row(view: GroupView, row: ClusterRow, cells: int, glyphs: Glyphs) -> Line:
-    """How the endpoint judges it, with its evidence; nothing where the group's own rows say so."""
-    if row.gate != "open" and view.state == "ready":
-        shut = {"finish": "nothing new comes here, what runs ends"}.get(row.gate, "nothing is sent")
-        return fit(((f"{glyphs.warning} gate {row.gate}: {shut}", "warn"),), cells, glyphs)
-    told = {"up", "busy"} if view.state == "ready" else {word.value for word in Standing}
-    if row.standing in told:
-        return ()
-    role = "bad" if row.standing == "down" else "warn"
-    word = f"{row.standing.upper()} {words.age(row.seconds)}"
-    sign = glyphs.failed if row.standing == "down" else glyphs.warning
-    say = row.say or "by the endpoint's own evidence"
-    return fit(((f"{sign} ", role), (word, role), ("  ", "text"), (say, "text")), cells, glyphs)
 
 
 def _running(

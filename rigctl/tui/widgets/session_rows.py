@@ -78,12 +78,11 @@ def state(row: SessionRow, cells: int, glyphs: Glyphs) -> Line:
         "stalled": (glyphs.warning, "warn"),
         "resting": (glyphs.dot, "dim"),
     }.get(row.state, ("?", "text"))
-    flags = ", ".join(row.flags)
-    choices = [
-        (text, f"  {glyphs.warning} {flags}" if flags else "")
-        for text in (say_state(row) if flags else ())
-    ]
-    choices += [(text, f" {glyphs.warning}" if flags else "") for text in say_state(row)]
+    flags = [", ".join(row.flags)] if row.flags else []
+    if len(row.flags) > 1:
+        flags.append(f"{row.flags[0]} +{len(row.flags) - 1}")
+    marks = [*(f"  {glyphs.warning} {flag}" for flag in flags), f" {glyphs.warning}"]
+    choices = [(text, mark) for mark in (marks if flags else [""]) for text in say_state(row)]
     fitting = (one for one in choices if len(one[0]) + len(one[1]) + 2 <= cells)
     text, mark = next(fitting, choices[-1])
     line: Line = ((f"{sign} ", role), (text, "dim" if row.state == "resting" else role))
