@@ -89,7 +89,8 @@ class Book:
             )
         order = endpoint_order(proxy, self.config.groups)
         first = self.config.group(order[0])
-        shared = {field.name for field in fields(TablePolicy)} - {"model", "order"}
+        own = {field.name for field in fields(TablePolicy)} - {"model", "order"}
+        shared = own & {field.name for field in fields(proxy)}
         policy = TablePolicy(
             model=proxy.model or first.served_name or first.model,
             order=order,

@@ -76,6 +76,8 @@ class Shell:
         self._clock = MonotonicClock()
         self._sleep_watch = SleepWatch()
         self._book = Book(home)
+        self._endpoint_spec = self._book.endpoint()
+        """As it was when the daemon began."""
         self._file = StateFile(home.state_file, durable.SCHEMA)
         self._journal = Journal(home.journal)
         self._logs = EngineLogs(home.logs)
@@ -216,7 +218,7 @@ class Shell:
         state = RigState(spec, groups, uuid.uuid4().hex[:12], sweep=None, wall=wall)
         if isinstance(saved, Unreadable):
             found = tuple(rebuild(each, self._launcher, self._logs, state, now) for each in groups)
-            endpoint = adopt_endpoint(self._book.endpoint(), None, spec.tag, self._launcher, now)
+            endpoint = adopt_endpoint(self._endpoint_spec, None, spec.tag, self._launcher, now)
             return replace(state, groups=found, endpoint=endpoint, confirmed=False)
         state = durable.recall_rig(state, saved, now, wall)
         kept = saved.get("groups", {})
@@ -236,7 +238,7 @@ class Shell:
         if saved.get("boot", proc.boot_id()) != proc.boot_id():
             adopted = tuple(after_reboot(each, now) for each in adopted)
         left = saved.get("endpoint")
-        endpoint = adopt_endpoint(self._book.endpoint(), left, spec.tag, self._launcher, now)
+        endpoint = adopt_endpoint(self._endpoint_spec, left, spec.tag, self._launcher, now)
         return replace(state, groups=adopted, endpoint=endpoint)
 
     def _take_up(self, group: GroupState) -> None:

@@ -46,6 +46,7 @@ class Rig:
             group["start_with_daemon"] = False
             group["stop_grace"] = 3.0
         table["rig"]["stagger"] = 0.0
+        table.pop("proxy", None)
         change(table)
         path.write_text(FIRST_LINE + tomli_w.dumps(table))
 
@@ -138,6 +139,24 @@ class Rig:
 
     def session(self, pid: int) -> tuple[int, ...]:
         return tuple(x.pid for x in proc.scan().values() if x.session == pid and x.living)
+
+    def talk(self, question: dict[str, Any]) -> list[dict[str, Any]]:
+        """A question on the control socket; the lines of its answer."""
+        found = []
+        with socket.socket(socket.AF_UNIX) as line:
+            line.settimeout(PATIENCE)
+            line.connect(str(self.paths.places.socket))
+            line.sendall(json.dumps(question).encode() + b"\n")
+            with line.makefile("rb") as lines:
+                for each in lines:
+                    found.append(json.loads(each))
+                    if found[-1]["kind"] not in ("route", "journal", "log"):
+                        break
+        return found
+
+    def act(self, command: str, **args: Any) -> dict[str, Any]:
+        """A command on the control socket; `accepted` or `refused`."""
+        return self.talk({"do": "act", "command": command, "args": args})[0]
 
     # ---- acting ------------------------------------------------------------------------
 
