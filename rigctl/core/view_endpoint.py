@@ -56,7 +56,8 @@ def _url(endpoint: EndpointState) -> str:
     assert endpoint.spec is not None
     if endpoint.serving is None or not endpoint.address:
         return endpoint.spec.url
-    host, _, port = endpoint.address.rpartition(":")
+    # IPv4 and IPv6 loopback are two addresses of one endpoint; the first one is what people type.
+    host, _, port = endpoint.address.partition(",")[0].rpartition(":")
     reached = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host, host)
     return f"http://{reached}:{port}"
 

@@ -41,7 +41,7 @@ class Book:
 
     def __init__(self, home: Home) -> None:
         self.home = home
-        self._read = self._stamp()
+        self._seen = self._stamp()
         self._clients: tuple[ClientConfig, ...] | None = None
         """As last understood; None: never."""
         self._clients_fault = ""
@@ -51,7 +51,6 @@ class Book:
 
     def reload(self) -> None:
         """Read the file again. ConfigError leaves the config as it was."""
-        self._read = self._stamp()
         fresh = self._load()
         names = {group.name for group in fresh.groups}
         for group in self.config.groups:
@@ -107,8 +106,12 @@ class Book:
         return self._clients_fault
 
     def changed(self) -> bool:
-        """Whether the file, or what keys have overridden of it, was written since it was read."""
-        return self._stamp() != self._read
+        """Whether one of the files was written since this was last asked.
+
+        Not since it was last read: a start reads it too, and tells nobody but its own engine.
+        """
+        before, self._seen = self._seen, self._stamp()
+        return self._seen != before
 
     def _stamp(self) -> tuple[tuple[int, int, int] | None, ...]:
         files = (self.home.config, self.home.overrides, self.home.clients)
