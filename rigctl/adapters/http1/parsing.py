@@ -186,8 +186,14 @@ class ResponseParser(_Collector[ResponseHead]):
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
         self.until_close = False
+        if status < 100:
+            self.fail(502, f"no status: {status:03}")
         self._interim = 100 <= status < 200
         if self._interim:
+            for name, value in self.headers:
+                # httptools would read a body there, which no such answer has.
+                if name == b"transfer-encoding" or (name == b"content-length" and int(value)):
+                    self.fail(502, "an interim answer with a body")
             return
         length: int | None = None
         chunked = False
