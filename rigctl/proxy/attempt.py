@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -92,6 +93,7 @@ class Attempt:
         "ended",
         "handle",
         "last",
+        "on_first_byte",
         "over",
         "reader",
         "rid",
@@ -118,6 +120,8 @@ class Attempt:
         self.ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
         self.over = asyncio.Event()
         """The engine is done with it, whoever still listens."""
+        self.on_first_byte: Callable[[], None] | None = None
+        """Called once the prompt has been read: the answer begins."""
         self.begun = False
         """A byte of answer has gone to the client: from here on nothing can be taken back."""
         self.taken = now
@@ -231,6 +235,8 @@ class Attempt:
     def _begin(self, now: float) -> bool:
         """The client's answer begins; False where nobody is there any more."""
         self.begun = True
+        if self.on_first_byte is not None:
+            self.on_first_byte()
         request = self._request
         request.first_byte = Mono(now)
         head = self._head

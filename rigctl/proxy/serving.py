@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any
 
 from rigctl.adapters.http1 import (
@@ -188,6 +189,7 @@ class Serving:
         if ask.choices > 1:
             known_rid = ""  # the engine throws it away and gives each choice an id of its own
         attempt = Attempt(request, record.name, known_rid, rewritten.added_usage, fields, now)
+        attempt.on_first_byte = partial(self._admission.first_byte, request, record)
         request.attempt = attempt
         request.sent = now
         request.notes = rewritten.notes
