@@ -163,7 +163,7 @@ class Hello:
     epoch: str
     """The proxy's; new with every proxy start."""
     address: str
-    """`127.0.0.1:8000`, for people."""
+    """`127.0.0.1:8000, [::1]:8000`, for people."""
     table: tuple[str, int] = ("", 0)
     """Epoch and number of the table it works by."""
 

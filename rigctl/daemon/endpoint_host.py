@@ -75,7 +75,7 @@ class EndpointHost:
             raise OSError(errno.ENOENT, "rig.toml has no [proxy] any more")
         if not same_address(self._sockets, spec.host, spec.port):
             # `host` or `port` was edited: the new proxy serves there, the old one finishes.
-            opened = open_address(spec.host, spec.port)
+            opened = open_address(spec.host, spec.port, self._sockets)
             self.close_address()
             self._sockets = opened
         numbers = [each.fileno() for each in self._sockets]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+from collections.abc import Sequence
 
 from rigctl.adapters import proc
 from rigctl.adapters.listeners import holder, listening
@@ -16,28 +17,39 @@ _LOOPBACK = ("127.0.0.1", "localhost")
 _NO_IPV6 = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT)
 
 
-def open_address(host: str, port: int) -> tuple[socket.socket, ...]:
+def open_address(
+    host: str, port: int, own: Sequence[socket.socket] = ()
+) -> tuple[socket.socket, ...]:
     """Listening sockets for the address, made for a child to inherit; loopback in both families.
 
-    OSError's `strerror` is a sentence; of a taken port it names the holder and what to do.
+    `own` are those that we have open now: `host` may move to one that covers them, while they are
+    still served from. OSError's `strerror` is a sentence; of a taken port it names the holder and
+    what to do.
     """
     made: list[socket.socket] = []
+    beside = any(each.getsockname()[1] == port for each in own)
+    for each in own:
+        # Only now and only for this: two servers of one user must not share a port unseen.
+        each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, beside)
     try:
         if host in _LOOPBACK:
-            made.append(_listen(socket.AF_INET, "127.0.0.1", port))
+            made.append(_listen(socket.AF_INET, "127.0.0.1", port, beside))
             # A client that says `localhost` may try ::1 first and must not meet another program.
             try:
-                made.append(_listen(socket.AF_INET6, "::1", port))
+                made.append(_listen(socket.AF_INET6, "::1", port, beside))
             except OSError as error:
                 if error.errno not in _NO_IPV6:
                     raise
         else:
             family, address = _resolve(host, port)
-            made.append(_listen(family, address, port))
+            made.append(_listen(family, address, port, beside))
     except BaseException:
         for each in made:
             each.close()
         raise
+    finally:
+        for each in own:
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, False)
     return tuple(made)
 
 
@@ -67,14 +79,16 @@ def _resolve(host: str, port: int) -> tuple[socket.AddressFamily, str]:
     return family, str(address[0])
 
 
-def _listen(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
+def _listen(family: socket.AddressFamily, host: str, port: int, beside: bool) -> socket.socket:
     made = socket.socket(family, socket.SOCK_STREAM)
     try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, beside)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, host != "::")
         made.bind((host, port))
         made.listen(BACKLOG)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, False)
         made.setblocking(False)
     except OSError as error:
         made.close()

@@ -140,6 +140,8 @@ def test_a_dead_proxys_requests_are_ended_on_every_engine_that_serves() -> None:
     assert "killed by signal 9; its streams are lost" in rig.said()
     rig.serve(7001)
     assert rig.shown() == ("up", "serving")
+    shown = view(rig.state, Mono(rig.now), (), "0", 1).endpoint
+    assert (shown.url, shown.pid, shown.crashes) == ("http://127.0.0.1:8000", 7001, 1)
     assert isinstance(rig.engine("long"), Ready)
 
 

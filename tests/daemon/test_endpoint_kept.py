@@ -159,6 +159,27 @@ def test_an_open_address_without_keys_is_refused_and_engines_run(rig: EndpointRi
     rig.start("standard")
 
 
+def test_the_address_moves_at_a_restart_also_to_one_that_covers_it(rig: EndpointRig) -> None:
+    """From loopback to every address with the same port, which the old proxy still serves."""
+    rig.begin()
+    first = rig.up()
+    clients = rig.paths.places.clients
+    clients.write_text(f'[client.anna]\nsha256 = "{"a" * 64}"\n')
+    clients.chmod(0o600)
+    rig.configure(lambda t: t.update(proxy={"port": rig.address, "host": "0.0.0.0"}))
+    rig.wait(lambda: '"anna"' in rig.ask("/table"), "the client in the table")
+    assert rig.up() == first
+    callers = Callers(rig)
+    assert "accepted" in rig.act("restart-endpoint")
+    rig.wait(lambda: rig.operation("endpoint-restart")["state"] == "done", "the hand-over")
+    rig.wait(lambda: not alive(first), "the old one to leave")
+    callers.stop()
+    # It is another socket: who waited in the old one's backlog may be cut off, nobody is refused.
+    assert [each for each in callers.errors if "refused" in each] == []
+    assert rig.endpoint()["keys"] is True
+    assert int(rig.ask()) == int(rig.endpoint()["pid"]) != first
+
+
 def test_a_proxy_of_another_protocol_serves_on_and_is_named(rig: EndpointRig) -> None:
     """Both keep running; the notice names the older one and the command that mends it."""
     rig.environ["PEER_PROTOCOL"] = "0"

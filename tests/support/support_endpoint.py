@@ -32,7 +32,7 @@ class Endpoint(Rig):
         self.link(pid)
 
     def link(self, pid: int) -> None:
-        hello = Hello(1, "0", pid, f"{pid:08x}", "127.0.0.1:8000")
+        hello = Hello(1, "0", pid, f"{pid:08x}", "127.0.0.1:8000, [::1]:8000")
         self.feed(EndpointLinked(pid, hello))
 
     def says(self, message: ToDaemon) -> None:
