@@ -33,9 +33,12 @@ def endpoint_of(snap: dict[str, Any]) -> dict[str, Any]:
 
 
 def told(view: dict[str, Any]) -> bool:
-    """Whether its rows are of now."""
-    age = number(view["age"]) if "age" in view else None
-    return view["state"] in ("up", "leaving") and (age is None or age <= OLD_SECONDS)
+    """Whether its rows are of now. It tells nothing more while nothing is under way."""
+    if view["state"] not in ("up", "leaving"):
+        return False
+    age = number(view["age"])
+    calm = not in_flight(view) and not view["rows"]["queued"]
+    return age is None or age <= OLD_SECONDS or calm
 
 
 def base_url(url: str) -> str:

@@ -81,9 +81,9 @@ def page(
 
 def _sessions(rows: list[dict[str, Any]], paint: Paint, width: int) -> list[str]:
     columns = {
-        "request": [row["request"] or ABSENT for row in rows],
+        "request": [short(row["request"]) or ABSENT for row in rows],
         "session": [row["session"] for row in rows],
-        "client": [row["client"] for row in rows],
+        "client": [row["client"] or ABSENT for row in rows],
         "cluster": [row["cluster"] or ABSENT for row in rows],
         "context": [tokens(row["context"]) for row in rows],
         "tok/s": [_rate(row["rate"]) for row in rows],
@@ -140,8 +140,14 @@ def _share(row: dict[str, Any]) -> str:
     return percent(row["cached_tokens"] / row["prompt_tokens"])
 
 
+def short(request: str) -> str:
+    """The end of an id, in which alone the requests of one endpoint differ: `00000017`."""
+    return request.rpartition("-")[2]
+
+
 def find_request(snap: dict[str, Any], wanted: str) -> list[dict[str, Any]]:
-    """Requests under way that a person may mean: by id, its beginning, or their session."""
+    """Requests under way that a person may mean: by id, its end or beginning, or their session."""
     rows = running(endpoint_of(snap))
     exact = [row for row in rows if wanted in (row["request"], row["session"])]
-    return exact or [row for row in rows if row["request"].startswith(wanted)]
+    ends = [row for row in rows if short(row["request"]) == wanted]
+    return exact or ends or [row for row in rows if row["request"].startswith(wanted)]

@@ -145,7 +145,7 @@ LOST = Missing(Why.LOST, "GPU is lost")
 def session(number: int = 1, **changes: Any) -> SessionRow:
     """An answer in the making, of anna's, on standard."""
     made = SessionRow(
-        request=f"r{number}aaaaaaa",
+        request=f"rig-e1-0000000{number}",
         session=f"s{number}bbbbbbb",
         client="anna",
         cluster="standard",

@@ -122,7 +122,7 @@ def test_sessions_are_watched_as_they_change(home) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["sessions"], ["endpoint"], ["abort", "r1", "--yes"], ["endpoint", "restart"]]
+    "words", [["sessions"], ["endpoint"], ["abort", "00000001", "--yes"], ["endpoint", "restart"]]
 )
 def test_a_rig_without_an_endpoint_says_how_to_get_one(home, rigctl, words: list[str]) -> None:
     """Exit code 1 and the section to write; without a daemon 3, and none is started."""
@@ -160,20 +160,20 @@ def test_endpoint_shows_standing_evidence_and_what_is_off(home, rigctl) -> None:
 ABORTED = ends("done", "ended after 740 tokens", kind="abort")
 
 
-@pytest.mark.parametrize("named", ["r1aaaaaaa", "r1", "s1bbbbbbb"])
+@pytest.mark.parametrize("named", ["rig-e1-00000001", "00000001", "s1bbbbbbb"])
 def test_abort_ends_the_request_that_is_meant(home, rigctl, named: str) -> None:
-    """By its id, the beginning of it, or its session's label."""
+    """By its id, the end of it that the table shows, or its session's label."""
     with serving(home, rig(endpoint=endpoint(*ROWS)), ABORTED) as served:
         done = rigctl("abort", named, "--yes")
     assert done.returncode == 0, done.stderr
-    assert served.asked == [AbortAnswer("r1aaaaaaa")]
+    assert served.asked == [AbortAnswer("rig-e1-00000001")]
     assert "ended after 740 tokens" in done.stderr
 
 
 def test_abort_asks_whose_it_is_and_no_is_the_default(home, terminal) -> None:
     """Client, cluster, state, what it made; Enter alone does nothing."""
     with serving(home, rig(endpoint=endpoint(*ROWS)), ABORTED) as served:
-        screen = terminal("abort", "r1")
+        screen = terminal("abort", "00000001")
         screen.expect("[y/N]")
         screen.type("\n")
         assert screen.wait() == 1
@@ -181,7 +181,7 @@ def test_abort_asks_whose_it_is_and_no_is_the_default(home, terminal) -> None:
     for part in (
         "anna asked it on standard: turn 9 of session s1bbbbbbb.",
         "It is answering 12 s; it waited 0.4 s and made 740 tokens so far",
-        "End request r1aaaaaaa of anna?",
+        "End request 00000001 of anna?",
         "nothing was done",
     ):
         assert part in screen.seen, screen.seen
@@ -190,19 +190,19 @@ def test_abort_asks_whose_it_is_and_no_is_the_default(home, terminal) -> None:
 def test_abort_of_none_or_of_several_does_nothing(home, rigctl) -> None:
     """Usage, with what could be meant."""
     with serving(home, rig(endpoint=endpoint(*ROWS)), ABORTED) as served:
-        several = rigctl("abort", "r", "--yes")
+        several = rigctl("abort", "rig", "--yes")
         none = rigctl("abort", "zzz", "--yes")
         resting = rigctl("abort", "s5bbbbbbb", "--yes")
         assert served.asked == []
     assert several.returncode == none.returncode == resting.returncode == 2
-    assert "may mean any of r3aaaaaaa, r1aaaaaaa, r2aaaaaaa" in several.stderr
+    assert "may mean any of 00000003, 00000001, 00000002" in several.stderr
     assert "3 others are: `rigctl sessions` lists them" in none.stderr
 
 
 def test_a_refused_abort_says_why(home, rigctl) -> None:
     """The daemon's words, exit code 1."""
     with serving(home, rig(endpoint=endpoint(*ROWS)), refuse("it has just ended")):
-        done = rigctl("abort", "r1", "--yes")
+        done = rigctl("abort", "00000001", "--yes")
     assert (done.returncode, done.stderr.splitlines()[-1]) == (1, "it has just ended")
 
 
@@ -229,6 +229,17 @@ def test_the_status_page_has_one_line_of_it(home, rigctl) -> None:
     )
     with serving(home, rig()):
         assert "endpoint" not in rigctl("status").stdout
+
+
+def test_what_it_told_long_ago_is_said_to_be_old(home, rigctl) -> None:
+    """Work under way and no word for a minute: that is old. A calm endpoint has nothing to tell."""
+    with serving(home, rig(endpoint=endpoint(age=60.0))):
+        assert "oldest 41 s, told 60 s ago" in rigctl("status", env=UTF8).stdout
+    view = endpoint(age=60.0)
+    calm = replace(view.rows, queued=0, clusters=(cluster(in_flight=0),))
+    with serving(home, rig(endpoint=replace(view, rows=calm))):
+        page = rigctl("status", env=UTF8).stdout
+    assert "0 in flight, none queued\n" in page
 
 
 ILL = {

@@ -8,7 +8,7 @@ from typing import Any
 from rigctl.cli import act
 from rigctl.cli.endpoint_words import NONE, endpoint_of, row_state, running, whose
 from rigctl.cli.exits import FAILED, USAGE, End
-from rigctl.cli.session_page import find_request
+from rigctl.cli.session_page import find_request, short
 from rigctl.cli.words import number, plural, tokens
 
 
@@ -23,7 +23,7 @@ def add(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "request",
         metavar="REQUEST",
-        help="a request's id or the beginning of it, or its session's label",
+        help="a request's id as `rigctl sessions` shows it, or its session's label",
     )
     act.add_options(parser, wait=True)
     parser.set_defaults(run=run)
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     wish = act.Wish(
         "abort",
         {"request": row["request"]},
-        f"End request {row['request']} of {whose(row)}?",
+        f"End request {short(row['request'])} of {whose(row)}?",
         destructive=True,
         costs=costs(row),
         meanwhile="See `rigctl sessions`.",
@@ -52,7 +52,7 @@ def _one(snap: dict[str, Any], wanted: str) -> dict[str, Any]:
     if len(found) == 1:
         return found[0]
     if found:
-        ids = ", ".join(row["request"] for row in found)
+        ids = ", ".join(short(row["request"]) for row in found)
         raise End(USAGE, f"`{wanted}` may mean any of {ids}: say more of the one you mean.")
     under_way = running(endpoint_of(snap))
     if not under_way:

@@ -13,6 +13,7 @@ from rigctl.cli.endpoint_words import NONE, endpoint_of
 from rigctl.cli.exits import FAILED, OK, End
 from rigctl.cli.paint import width
 from rigctl.cli.route_words import block
+from rigctl.cli.session_page import short
 from rigctl.cli.talk import Conversation, Lost, NotRunning, snapshot
 from rigctl.cli.words import say, show
 
@@ -38,7 +39,7 @@ def add(subparsers: argparse._SubParsersAction[Any]) -> None:
         "cost. Never a word of a prompt.",
     )
     explain.add_argument("-n", "--lines", type=int, default=10, metavar="N", help="default 10")
-    explain.add_argument("--request", metavar="ID", help="of this request, or ids that begin so")
+    explain.add_argument("--request", metavar="ID", help="of this request")
     explain.add_argument("--session", metavar="LABEL", help="of this session")
     explain.add_argument("--json", action="store_true", help="one JSON object a line")
     explain.add_argument("-f", "--follow", action="store_true", help="go on as they are made")
@@ -85,8 +86,10 @@ def _records(talk: Conversation) -> Iterator[dict[str, Any]]:
 
 
 def _wanted(args: argparse.Namespace, record: dict[str, Any]) -> bool:
-    if args.request and not record["request"].startswith(args.request):
-        return False
+    if args.request:
+        request = record["request"]
+        if not request.startswith(args.request) and short(request) != args.request:
+            return False
     return not args.session or record["session"] == args.session
 
 
