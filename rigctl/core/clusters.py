@@ -28,7 +28,10 @@ class Standing(Enum):
     @property
     def admits(self) -> bool:
         """Whether new work may be sent there at all."""
-        return self in (Standing.UP, Standing.BUSY, Standing.SLOWED, Standing.SUSPECT)
+        return self in _ADMITTING
+
+
+_ADMITTING = frozenset({Standing.UP, Standing.BUSY, Standing.SLOWED, Standing.SUSPECT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +65,9 @@ class Cluster:
     @property
     def limit(self) -> int:
         """The most tokens one request may have; 0 where nothing is known."""
-        known = [each for each in (self.window, self.pool) if each > 0]
-        return min(known, default=0)
+        if self.window > 0 and self.pool > 0:
+            return min(self.window, self.pool)
+        return max(self.window, self.pool, 0)
 
     @property
     def free_slots(self) -> int:

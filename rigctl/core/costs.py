@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from rigctl.core.clusters import Cluster, RoutePolicy
 from rigctl.core.reading import Missing, known
 
+SLOWEST = 1.0
+"""Prompt tokens a second; a rate below it is no rate of an engine that reads."""
+
 
 @dataclass(frozen=True, slots=True)
 class Price:
@@ -25,8 +28,8 @@ class Price:
 def prefill_rate(cluster: Cluster, policy: RoutePolicy) -> tuple[float, bool]:
     """Prompt tokens a second there, and whether that was measured there."""
     rate = cluster.prefill_rate
-    if isinstance(rate, Missing) or rate <= 0:
-        return max(policy.prefill_prior, 1.0), False
+    if isinstance(rate, Missing) or rate < SLOWEST:
+        return max(policy.prefill_prior, SLOWEST), False
     return rate, True
 
 

@@ -88,6 +88,8 @@ class Session:
     tips: list[tuple[int, int]] = field(default_factory=list)
     """(place in the chain, tokens) where asks ended, newest last."""
     learnt: Learnt = Learnt()
+    running: int = 0
+    """Its requests under way."""
 
     def shared_tokens(self, place: int) -> int:
         """Tokens of the prefix up to that place: known where an ask ended, else by share."""

@@ -33,12 +33,35 @@ class Index:
         session = self.sessions.pop(label)
         for table, keys in self._tables(session):
             for key in keys:
-                labels = table.get(key)
-                if labels is not None:
-                    labels.discard(label)
-                    if not labels:
-                        del table[key]
+                self._forget(table, key, label)
         return session
+
+    def rename(
+        self,
+        session: Session,
+        chain: dict[Digest, int],
+        turns: dict[Digest, int],
+        opening: Digest,
+        key: str,
+    ) -> None:
+        """Give a session that is in the index another path; only what differs is touched."""
+        label = session.home.label
+        before = [(table, frozenset(keys)) for table, keys in self._tables(session)]
+        session.chain, session.turns, session.opening, session.key = chain, turns, opening, key
+        for (table, was), (_, keys) in zip(before, self._tables(session), strict=True):
+            now = frozenset(keys)
+            for gone in was - now:
+                self._forget(table, gone, label)
+            for new in now - was:
+                table.setdefault(new, set()).add(label)
+
+    @staticmethod
+    def _forget(table: dict[bytes, set[str]], key: bytes, label: str) -> None:
+        labels = table.get(key)
+        if labels is not None:
+            labels.discard(label)
+            if not labels:
+                del table[key]
 
     def named(self, key: str) -> Set[str]:
         """The sessions of that explicit id."""

@@ -62,11 +62,19 @@ def _by_chain(index: Index, ask: Ask, key: str, named: Set[str]) -> Match | None
             continue
         last = len(ask.chain) - 1
         tips = {each for each in candidates if index.sessions[each].end == place}
-        session = _latest(index, tips or candidates)
-        if place in (session.end, last):
-            own = True  # its next turn, or one of its turns once more
+        resting = {each for each in tips if not index.sessions[each].running}
+        session = _latest(index, resting or tips or candidates)
+        if place == session.end == last and session.running:
+            # The same ask beside one that still runs is not that one sent again.
+            if session.home.turns == 1:
+                return None  # two that begin alike; neither has anything cached yet
+            own = False
+        elif place == session.end:
+            own = True  # its next turn, or its last one once more
         elif ask.endpoint is Endpoint.COMPLETIONS:
-            own = place == session.end - 1 and last >= session.end  # its last block was not full
+            # Its last block was not full. Others may share the full ones: longer, or known by id.
+            longer = last > session.end or session.home.label in named
+            own = place == session.end - 1 and longer
         else:
             # Longer than all it has sent, and with an answer in common: a client that rewrites
             # its own past (old tool output cut, a reminder taken out). A true branch is first
@@ -92,9 +100,9 @@ def _by_turns(index: Index, ask: Ask, named: Set[str]) -> Match | None:
         session = _latest(index, tips or candidates)
         if not answered and not tips:
             continue
-        own = place in (session.turns_end, last) or (
-            last > session.turns_end and len(candidates) == 1
-        )
+        if place == session.turns_end == last and session.running:
+            return None  # as in the chain: beside one that runs it is another
+        own = place == session.turns_end or (last > session.turns_end and len(candidates) == 1)
         return Match(session, "turns", place + 1, own)
     return None
 

@@ -88,7 +88,7 @@ class Homes:
         found = match(self._index, ask, policy)
         if found is not None and found.own:
             session = found.session
-            self._moved(session.home, cluster, run)
+            self._moved(session.home, cluster)
             longer = len(ask.chain) - 1 > session.end or found.source == "opening"
             session.home = replace(
                 session.home,
@@ -102,7 +102,8 @@ class Homes:
         else:
             session = self._new(ask, cluster, run, now, tokens, found)
         if ask.chain or ask.opening or ask.session is not None:
-            self._record(session, ask, tokens, policy)
+            self._record(session, ask, tokens)
+        session.running += 1
         return session.home
 
     def answered(
@@ -121,6 +122,12 @@ class Homes:
         )
         self._touch(home.label)
         return session.home
+
+    def ended(self, home: Home) -> None:
+        """A request that was settled there ended, however: once for every `settle`."""
+        session = self._index.sessions.get(home.label)
+        if session is not None and session.running:
+            session.running -= 1
 
     def taught(self, home: Home, size: Size, prompt_tokens: int) -> None:
         """Let the session learn its own bytes per token from an answered request."""
@@ -200,13 +207,12 @@ class Homes:
         tokens: int,
         found: Match | None,
     ) -> Session:
-        key = ask.session.key if ask.session is not None else ""
         tip: Digest = ask.chain[-1] if ask.chain else ask.opening
         home = Home(self._label(tip), cluster, run, tokens, since=now, seen=now)
         session = Session(home)
         if found is not None:
             session.learnt = found.session.learnt
-        if ask.chain or ask.opening or key:
+        if ask.chain or ask.opening or ask.session is not None:
             self._index.add(session)
             self._bound()
         return session
@@ -220,31 +226,29 @@ class Homes:
             if label not in self._index.sessions:
                 return label
 
-    def _record(self, session: Session, ask: Ask, tokens: int, policy: RoutePolicy) -> None:
+    def _record(self, session: Session, ask: Ask, tokens: int) -> None:
         label = session.home.label
         if label not in self._index.sessions:
             return
-        self._index.remove(label)
         end = len(ask.chain) - 1
+        chain, turns, key = session.chain, session.turns, session.key
         grows = end >= session.end or ask.endpoint is Endpoint.COMPLETIONS
-        if ask.chain and (grows or not session.chain):
-            places = kept(len(ask.chain))
-            session.chain = {ask.chain[place]: place for place in places}
-            session.turns = {ask.turns[place]: place for place in kept(len(ask.turns))}
+        if ask.chain and (grows or not chain):
+            chain = {ask.chain[place]: place for place in kept(len(ask.chain))}
+            turns = {ask.turns[place]: place for place in kept(len(ask.turns))}
             session.end, session.turns_end = end, len(ask.turns) - 1
         if ask.chain:
             session.tips = [*session.tips, (end, tokens)][-MOST_TIPS:]
-        session.opening = session.opening or ask.opening
         if ask.session is not None and ask.session.source != "user":
-            session.key = ask.session.key
-        self._index.add(session)
+            key = ask.session.key
+        self._index.rename(session, chain, turns, session.opening or ask.opening, key)
         self._touch(label)
 
     def _touch(self, label: str) -> None:
         self._index.sessions.move_to_end(label)
         self._changed.add(label)
 
-    def _moved(self, home: Home, cluster: GroupName, run: str) -> None:
+    def _moved(self, home: Home, cluster: GroupName) -> None:
         if home.cluster != cluster:
             self._ended.append(Ended(home.label, home.cluster, home.run))
 

@@ -29,6 +29,14 @@ class Case:
     queue: int
     alone_in_prefill: bool
     countable: bool
+    fits: dict[GroupName, Fit]
+    """Of every cluster; see `_fit`."""
+    able: tuple[Cluster, ...]
+    """Those long enough."""
+    usable: tuple[Cluster, ...]
+    """Those of them that may be sent to, and have not failed this request."""
+    trusted: tuple[Cluster, ...]
+    """Those of them that are not suspect; all where every one is."""
 
     # ---- length ------------------------------------------------------------------------
 
@@ -47,16 +55,7 @@ class Case:
         return self.countable and not lengths.exact(self.estimate)
 
     def fit(self, cluster: Cluster) -> Fit:
-        """Where counting is not possible the likely length decides, and a guess refuses nobody:
-        the largest cluster is asked itself."""
-        fit = lengths.fits(self.estimate, self.output, cluster, self.policy.near)
-        if self.countable or fit in (Fit.YES, Fit.LIKELY):
-            return fit
-        if fit is Fit.NEAR and self.needed <= cluster.limit:
-            return Fit.LIKELY
-        possible = self.estimate.low + self.output <= cluster.limit
-        largest = all(each.limit <= cluster.limit for each in self.clusters if each.limit)
-        return Fit.LIKELY if possible and largest else Fit.NO
+        return self.fits[cluster.name]
 
     @property
     def first(self) -> Cluster | None:
@@ -69,21 +68,6 @@ class Case:
         return self.first is not None and self.fit(self.first) is not Fit.NO
 
     # ---- who could take it -------------------------------------------------------------
-
-    @property
-    def able(self) -> tuple[Cluster, ...]:
-        """Those long enough."""
-        return tuple(each for each in self.clusters if self.fit(each) is not Fit.NO)
-
-    @property
-    def usable(self) -> tuple[Cluster, ...]:
-        """Those of them that may be sent to, and have not failed this request."""
-        return tuple(each for each in self.able if self.admits(each))
-
-    @property
-    def trusted(self) -> tuple[Cluster, ...]:
-        """Those of them that are not suspect; all where every one is."""
-        return trusted(self.usable)
 
     def admits(self, cluster: Cluster) -> bool:
         return cluster.standing.admits and cluster.name not in self.tried
@@ -141,6 +125,61 @@ class Case:
         """`about 300,000 tokens and 8,192 of answer`."""
         about = "" if lengths.exact(self.estimate) else "about "
         return f"{about}{self.estimate.likely:,} tokens and {self.output:,} of answer"
+
+
+def case_of(
+    ask: Ask,
+    estimate: Estimate,
+    clusters: Sequence[Cluster],
+    found: Found,
+    policy: RoutePolicy,
+    now: Mono,
+    waited: float,
+    tried: frozenset[GroupName],
+    queue: int,
+    alone_in_prefill: bool,
+    countable: bool,
+) -> Case:
+    """What does not change while one request is decided is worked out once."""
+    ordered = in_order(clusters, policy)
+    output = lengths.answer_room(ask.output, policy)
+    largest = max((each.limit for each in ordered), default=0)
+    fits = {
+        each.name: _fit(estimate, output, each, policy.near, largest, countable) for each in ordered
+    }
+    able = tuple(each for each in ordered if fits[each.name] is not Fit.NO)
+    usable = tuple(each for each in able if each.standing.admits and each.name not in tried)
+    return Case(
+        ask=ask,
+        estimate=estimate,
+        clusters=ordered,
+        found=found,
+        policy=policy,
+        now=now,
+        waited=max(0.0, waited),
+        tried=tried,
+        queue=max(0, queue),
+        alone_in_prefill=alone_in_prefill,
+        countable=countable,
+        fits=fits,
+        able=able,
+        usable=usable,
+        trusted=trusted(usable),
+    )
+
+
+def _fit(
+    estimate: Estimate, output: int, cluster: Cluster, near: float, largest: int, countable: bool
+) -> Fit:
+    """Where counting is not possible the likely length decides, and a guess refuses nobody: the
+    largest cluster is asked itself."""
+    fit = lengths.fits(estimate, output, cluster, near)
+    if countable or fit in (Fit.YES, Fit.LIKELY):
+        return fit
+    if fit is Fit.NEAR and estimate.likely + output <= cluster.limit:
+        return Fit.LIKELY
+    possible = estimate.low + output <= cluster.limit
+    return Fit.LIKELY if possible and cluster.limit >= largest else Fit.NO
 
 
 def trusted(clusters: Sequence[Cluster]) -> tuple[Cluster, ...]:

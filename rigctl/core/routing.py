@@ -16,7 +16,7 @@ from rigctl.core.home import Found
 from rigctl.core.ids import GroupName, Mono
 from rigctl.core.lengths import Fit
 from rigctl.core.refusals import crashed_alone, none_takes_it, response_gone, wait
-from rigctl.core.route_case import Case, how_it_is, in_order, trusted
+from rigctl.core.route_case import Case, case_of, how_it_is, trusted
 
 __all__ = ["cold_price", "expected_wait", "route"]
 
@@ -41,19 +41,18 @@ def route(
     before it; for a new one, all that wait. `alone_in_prefill`: its prompt was the only one being
     read when its server crashed. `countable`: False after a `Count` that could not be answered.
     """
-    ordered = in_order(clusters, policy)
-    case = Case(
-        ask=ask,
-        estimate=estimate,
-        clusters=ordered,
-        found=found,
-        policy=policy,
-        now=now,
-        waited=max(0.0, waited),
-        tried=tried,
-        queue=max(0, queue),
-        alone_in_prefill=alone_in_prefill,
-        countable=countable,
+    case = case_of(
+        ask,
+        estimate,
+        clusters,
+        found,
+        policy,
+        now,
+        waited,
+        tried,
+        queue,
+        alone_in_prefill,
+        countable,
     )
     if not ask.endpoint.generates:
         return _side(case)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from support_routing import LONG, POLICY, STANDARD, Rig, talk
 
+from rigctl.core.ask import Endpoint
 from rigctl.core.clusters import RoutePolicy
 from rigctl.core.home import MOST_DIGESTS, kept
 from rigctl.core.homes import Homes
@@ -17,7 +18,9 @@ HEAD = "You are a coding agent. " * 600
 
 
 def _settle(homes: Homes, ask: object, at: float = 0.0, cluster: object = STANDARD):  # type: ignore[no-untyped-def]
-    return homes.settle(ask, cluster, "s1", Mono(at), 5_000, POLICY)  # type: ignore[arg-type]
+    home = homes.settle(ask, cluster, "s1", Mono(at), 5_000, POLICY)  # type: ignore[arg-type]
+    homes.ended(home)
+    return home
 
 
 @pytest.mark.case("C19")
@@ -47,11 +50,13 @@ def test_two_agents_with_the_same_question_are_told_apart(
 ) -> None:
     """From the message on in which they differ, whether that is an answer or a question."""
     rig = Rig()
-    one = rig.sent(talk("do it", session=session))[1]
-    rig.sent(talk("do it", session=session))
-    one_again = rig.sent(talk("do it", third[0], "left", session=session))[1]
+    first = {rig.sent(talk("do it", session=session))[1].label for _ in range(2)}
+    assert len(first) == 2
+    rig.all_end()
+    one = rig.sent(talk("do it", third[0], "left", session=session))[1]
     two = rig.sent(talk("do it", third[1], "right", session=session))[1]
-    assert one.label == one_again.label != two.label
+    assert one.label in first
+    assert two.label != one.label
     for more in (("a: x", "go"), ("a: x", "go", "a: y", "on")):
         rig.all_end()
         left = talk("do it", third[0], "left", *more, session=session)
@@ -146,6 +151,33 @@ def test_a_resend_is_the_same_turn() -> None:
     assert (once.label, once.turns) == (again.label, again.turns) == (again.label, 2)
 
 
+def test_the_same_ask_beside_one_that_runs_is_another_session() -> None:
+    """Ten that begin with the same words spread like ten; samples of one prompt stay with it."""
+    rig = Rig()
+    sent = [rig.sent(talk("the same words")) for _ in range(10)]
+    assert [to for to, _ in sent] == [STANDARD] * 6 + [LONG] * 4
+    assert len({home.label for _, home in sent}) == 10
+    rig.all_end()
+    to, home = rig.sent(talk("the same words", "a: x", "r"))
+    twin_to, twin = rig.sent(talk("the same words", "a: x", "r"))
+    assert (to, home.turns, twin_to, twin.turns) == (to, 2, to, 1)
+    assert home.label != twin.label
+
+
+@pytest.mark.case("C19")
+def test_plain_prompts_with_a_common_preamble_are_told_apart() -> None:
+    """Blocks stand in for messages: a grown prompt is the same session, a neighbour is not."""
+    homes = Homes()
+    plain = Endpoint.COMPLETIONS
+    one = _settle(homes, talk("pre", "amble", "half", endpoint=plain))
+    two = _settle(homes, talk("pre", "amble", "other", endpoint=plain), 1.0)
+    assert one.label != two.label
+    grown = _settle(homes, talk("pre", "amble", "other", "ha", endpoint=plain), 2.0)
+    assert grown.label == two.label
+    full = _settle(homes, talk("pre", "amble", "other", "half full", "h", endpoint=plain), 3.0)
+    assert full.label == two.label
+
+
 def test_a_client_that_rewrites_its_past_keeps_its_session() -> None:
     """Old tool output cut out of the middle is no branch: the whole is longer than before."""
     homes = Homes()
@@ -220,14 +252,8 @@ def test_homes_live_through_a_restart_without_a_text() -> None:
         ask = talk(f"secret words {n}", "a: x", "r", session=f"id{n}")
         _settle(homes, ask, float(n))
         journal += homes.changes()
-    homes.settle(
-        talk("secret words 3", "a: x", "r", "a: y", "s", session="id3"),
-        LONG,
-        "l1",
-        Mono(9.0),
-        77,
-        POLICY,
-    )
+    ask = talk("secret words 3", "a: x", "r", "a: y", "s", session="id3")
+    homes.ended(homes.settle(ask, LONG, "l1", Mono(9.0), 77, POLICY))
     journal += homes.changes()
     text = json.dumps(homes.to_json())
     assert "secret" not in text

@@ -77,6 +77,7 @@ class Rig:
     policy: RoutePolicy = POLICY
     homes: Homes = field(default_factory=Homes)
     now: float = 1_000.0
+    under_way: list[Home] = field(default_factory=list)
 
     def ask(self, ask: Ask, **more: object) -> tuple[Decision, Home | None]:
         """Route it, and settle it where it was sent."""
@@ -102,6 +103,7 @@ class Rig:
             held_tokens=cluster.held_tokens + lengths.held(estimate, ask.output, self.policy),
         )
         home = self.homes.settle(ask, decision.to, cluster.run, now, estimate.likely, self.policy)
+        self.under_way.append(home)
         return decision, home
 
     def sent(self, ask: Ask, **more: object) -> tuple[GroupName, Home]:
@@ -118,6 +120,9 @@ class Rig:
         """Every answer ends."""
         for name in self.clusters:
             self.change(name, in_flight=0, held_tokens=0)
+        for home in self.under_way:
+            self.homes.ended(home)
+        self.under_way.clear()
 
 
 NOW = Mono(1_000.0)
