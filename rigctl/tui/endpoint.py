@@ -28,7 +28,7 @@ def cluster(endpoint: EndpointView, name: str) -> ClusterRow | None:
 def client_of(endpoint: EndpointView, session: str) -> str:
     """Whose session that is; empty without keys."""
     found = (row.client for row in endpoint.rows.sessions if row.session == session)
-    return next((name for name in found if name != "-"), "")
+    return next((name for name in found if name.strip("-")), "")
 
 
 def sign(endpoint: EndpointView, glyphs: Glyphs) -> tuple[str, str, str]:

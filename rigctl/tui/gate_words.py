@@ -87,7 +87,7 @@ def request_name(state: PanelState) -> str:
     row = state.session_row
     if row is None:
         return ""
-    return row.session if row.client == "-" else f"{row.session} of {row.client}"
+    return row.session if not row.client.strip("-") else f"{row.session} of {row.client}"
 
 
 def abort(state: PanelState) -> tuple[str, ...]:
@@ -95,7 +95,7 @@ def abort(state: PanelState) -> tuple[str, ...]:
     row = state.session_row
     if row is None:
         return ()
-    who = "A client without a key" if row.client == "-" else row.client
+    who = row.client if row.client.strip("-") else "A client without a key"
     where = f" on {row.cluster}" if row.cluster else ""
     return (
         f"{who} asked it{where}: turn {row.turn} of session {row.session}, request {row.request}.",

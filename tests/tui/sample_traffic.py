@@ -43,7 +43,7 @@ def row(session: str, state: str, seconds: float, **changes: object) -> SessionR
 SESSIONS = (
     row(CULPRIT, "prefilling", 41.0, context=122_000.0, cached=0.0, pool_share=0.15, rule="free",
         turn=1),
-    row("77aa88bb", "resting", 720.0, client="cron", flags=("all-thought",)),
+    row("77aa88bb", "resting", 720.0, client="", flags=("all-thought",)),
     row(BEHIND, "stalled", 41.0, client="bob", behind=CULPRIT, rate=0.0,
         say=f"stalled 41 s behind {CULPRIT}"),
     row("0badcafe", "queued", 12.0, client="bob", cluster="", rule="", waited=12.0,
@@ -54,7 +54,7 @@ SESSIONS = (
     row("deadbeef", "held", 30.0, client="cron", cluster="", rule="", waited=30.0,
         say="long starts, about 50 s", pool_share=NOT_YET),
     row("44556677", "thinking", 5.0, cluster=LONG, flags=("resent", "moved")),
-    row("feedf00d", "resting", 95.0, client="bob"),
+    row("feedf00d", "resting", 95.0, client="", say="standard was started anew: cold"),
 )  # fmt: skip
 
 CLIENTS = (

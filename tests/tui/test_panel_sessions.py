@@ -157,7 +157,7 @@ async def test_clients_show_their_sums_and_limits(open_panel: OpenPanel) -> None
                         "0"]  # fmt: skip
         claude = next(row for row in opened.rows if "3.60M" in row).split()
         assert claude[:3] == ["claude-code", "1", "12"]
-        assert "off here: /v1/messages: no thinking budget" in opened.text
+        assert "off here    /v1/messages: no thinking budget" in opened.text
 
 
 async def test_the_detail_says_everything_of_the_row(open_panel: OpenPanel) -> None:

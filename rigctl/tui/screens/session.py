@@ -41,6 +41,7 @@ _FLAGS = {
 }
 
 
+ASK_SECONDS = 5.0
 ASKED = 200
 """Decisions that are asked for; the session's last one is among them or long past."""
 
@@ -60,7 +61,7 @@ def detail(
     ]
     who = [
         heading("Whose"),
-        field("client", "no key asked" if row.client == "-" else row.client),
+        field("client", _client(row)),
         field("session", row.session),
         field("turn", str(row.turn)),
         field("request", row.request or "none runs"),
@@ -89,13 +90,21 @@ def _decided(record: RouteRecord) -> list[Line]:
     how = f", {record.how}" if record.how else ""
     lines = [
         heading("Last decision"),
-        field(words.clock_seconds(record.wall), record.say),
+        field("at", f"{words.clock_seconds(record.wall)} for request {record.request}"),
+        field("went to", f"{record.cluster or 'nobody'} by the rule {record.rule}"),
+        field("because", record.say),
         field("known by", record.source or "nothing: a new session"),
         field("prompt", f"{estimate}{how}"),
     ]
     if record.status:
         lines.append(field("answered", f"HTTP {record.status}"))
     return lines
+
+
+def _client(row: SessionRow) -> str:
+    if row.client:
+        return "no key asked" if row.client == "-" else row.client
+    return f"{words.ABSENT}  (told while a request runs)"
 
 
 def _cached(row: SessionRow) -> str:
@@ -125,6 +134,11 @@ class SessionScreen(ReadingScreen):
         self._asked = ""
         self._decision: RouteRecord | None = None
 
+    def on_mount(self) -> None:
+        """Decisions are told a moment after they were made."""
+        super().on_mount()
+        self.set_interval(ASK_SECONDS, self._ask_again)
+
     def do_open(self) -> None:
         """This is the detail already."""
 
@@ -134,23 +148,28 @@ class SessionScreen(ReadingScreen):
         if row is not None:
             if self._asked != f"{row.session} {row.request}":
                 self._asked = f"{row.session} {row.request}"
-                self.run_worker(self._ask(row), group="routes", exclusive=True)
+                self._ask_again()
             cells, glyphs = self.size.width - 2, self.pager.glyphs
             self.pager.replace(detail(state, row, self._decision, cells, glyphs))
         self.retitle()
 
-    async def _ask(self, row: SessionRow) -> None:
-        """The newest decision about this request; about its session where none is under way."""
+    def _ask_again(self) -> None:
+        row = self.state.session_row
+        if row is not None and not self.state.lost:
+            self.run_worker(self._ask(row.session), group="routes", exclusive=True)
+
+    async def _ask(self, session: str) -> None:
+        """The newest decision about this session: of the request under way, once it is told."""
         found = None
         try:
             async for record in self._client().routes(ASKED):
-                mine = record.request == row.request if row.request else True
-                if mine and record.session == row.session:
+                if record.session == session:
                     found = record
         except FAULTS:
             return  # The rule in the row still says which one it was.
-        self._decision = found
-        self.update_middle(self.state)
+        if found != self._decision:
+            self._decision = found
+            self.update_middle(self.state)
 
     def title_parts(self) -> tuple[Line, Line]:
         """Whose it is."""
@@ -158,7 +177,7 @@ class SessionScreen(ReadingScreen):
         if row is None:
             gone = f"session {self.state.session} is not told of any more"
             return ((gone, "warn"),), ()
-        of = "" if row.client == "-" else f" {self.pager.glyphs.dot} {row.client}"
+        of = f" {self.pager.glyphs.dot} {row.client}" if row.client.strip("-") else ""
         return ((f"session {row.session}", "strong"), (of, "text")), ()
 
     def copy_text(self) -> tuple[str, str]:

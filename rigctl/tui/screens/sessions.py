@@ -119,7 +119,7 @@ class SessionsScreen(Filtering):
         old = endpoint.state != "none" and not told(endpoint)
         for widget in (table, clients):
             widget.set_grey(bool(state.lost) or (old and bool(endpoint.rows.sessions)))
-        height = client_rows.wanted(endpoint.rows, max(0, self.size.height - 4))
+        height = client_rows.wanted(endpoint.rows, self.size.width - 2, self.size.height - 4)
         value = clients.styles.height
         if value is None or value.value != height:
             clients.styles.height = height

@@ -27,7 +27,7 @@ _COLUMNS: tuple[tuple[str, int, int, Figure], ...] = (
 )
 """Name, cells, rank (the highest goes first) and figure."""
 
-LEAD, GAP = 2, 2
+LEAD, GAP, OFF = 2, 2, 12
 ROOMY = 100
 """Cells from which a client's name has twelve of them."""
 
@@ -65,10 +65,32 @@ def client_lines(rows: FlowRows, cells: int, height: int, glyphs: Glyphs) -> lis
     if len(whole) < len(clients):
         more = words.plural(len(clients) - len(whole), "more client")
         lines.append(((f"{' ' * LEAD}{more}: ", "dim"), ("rigctl sessions", "accent")))
-    off = [row for say in rows.off for row in wrapped(f"off here: {say}", max(8, cells - LEAD))]
-    if off and height - len(lines) > len(off):
-        lines += [(), *(((" " * LEAD, "text"), (row, "dim")) for row in off)]
+    lines += _off(rows, cells, height - len(lines))
     return [fit(line, cells, glyphs) for line in lines[:height]]
+
+
+def _off(rows: FlowRows, cells: int, height: int) -> list[Line]:
+    """What the endpoint cannot do here, in whole sentences; those without room are counted."""
+    said = [wrapped(say, max(8, cells - LEAD - OFF)) for say in rows.off]
+    room = height - 1
+    if not said or room < 1:
+        return []
+    shown: list[str] = []
+    for place, sentence in enumerate(said):
+        last = place == len(said) - 1
+        if len(shown) + len(sentence) > room - (0 if last else 1):
+            more = words.plural(len(said) - place, "more of the kind", "more of the kind")
+            shown.append(f"{more}: rigctl endpoint")
+            break
+        shown += sentence
+    lead = [f"{'off here':<{OFF}}", *[" " * OFF] * (len(shown) - 1)]
+    return [
+        (),
+        *(
+            (((" " * LEAD + name), "dim"), (text, "dim"))
+            for name, text in zip(lead, shown, strict=True)
+        ),
+    ]
 
 
 def _cell(name: str, size: int, text: str, row: ClientRow) -> tuple[str, str]:
@@ -77,12 +99,13 @@ def _cell(name: str, size: int, text: str, row: ClientRow) -> tuple[str, str]:
     return (f"{' ' * GAP}{text:>{size}}", "warn" if full or bad else "text")
 
 
-def wanted(rows: FlowRows, room: int) -> int:
-    """Rows it would fill, at most a third of the room."""
+def wanted(rows: FlowRows, cells: int, room: int) -> int:
+    """Rows it would fill: at most a third of the room, or what the sessions leave."""
     if not rows.clients:
         return 0
-    full = 2 + len(rows.clients) + (1 + 2 * len(rows.off) if rows.off else 0)
-    return max(3, min(full, room // 3))
+    full = 2 + len(rows.clients) + len(_off(rows, cells, 99))
+    left = room - 1 - len(rows.sessions)
+    return max(3, min(full, max(room // 3, left)))
 
 
 class Clients(Lines):

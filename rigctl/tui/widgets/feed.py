@@ -102,7 +102,9 @@ def feed_lines(state: PanelState, cells: int, height: int, glyphs: Glyphs) -> li
         if snapshot.nvml and snapshot.cards and not _said_already(snapshot.notices):
             text = f"NVML: {snapshot.nvml}"
             notices.append(((f"{glyphs.warning} ", "warn"), (text, "text")))
-        for notice in sorted(snapshot.notices, key=lambda one: _LEVELS.get(one.level, 3)):
+        # What an engine cannot do for clients stands under the sessions, for as long as it is so.
+        standing = (one for one in snapshot.notices if one.id != "endpoint-off")
+        for notice in sorted(standing, key=lambda one: _LEVELS.get(one.level, 3)):
             notices += notice_lines(notice, state, cells, glyphs)
     events: list[Line] = []
     if snapshot is not None:

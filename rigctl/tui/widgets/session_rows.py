@@ -64,7 +64,9 @@ def say_state(row: SessionRow) -> tuple[str, str]:
             return f"{row.state} {lasts}", f"{row.state} {lasts}"
         short = row.say.replace("place ", "").replace(", about ", ", ~")
         return f"{row.state}: {row.say}", f"{row.state} {short}"
-    return f"{row.state} {lasts}", f"{row.state} {lasts}"
+    # A prompt that waits for another one to be read, or a cache that is gone: said where it fits.
+    long = f"{row.state} {lasts}, {row.say}" if row.say else f"{row.state} {lasts}"
+    return long, f"{row.state} {lasts}"
 
 
 def state(row: SessionRow, cells: int, glyphs: Glyphs) -> Line:
