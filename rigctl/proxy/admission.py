@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
-from rigctl.core.clusters import Count, Decision, Refuse, Send, Wait, Why
+from rigctl.core.clusters import Cluster, Count, Decision, Refuse, Send, Wait, Why
 from rigctl.core.homes import Homes
-from rigctl.core.ids import Mono
+from rigctl.core.ids import GroupName, Mono
 from rigctl.core.lengths import Learnt, estimate, held
 from rigctl.core.line import Line
 from rigctl.core.routing import route
 from rigctl.proxy.accounts import Accounts
 from rigctl.proxy.board import Board, Record
 from rigctl.proxy.live import Live, Request
+
+
+def _capped(cluster: Cluster, said: Mapping[GroupName, int]) -> Cluster:
+    """A cluster that has called this request too long has the limit that it named."""
+    limit = said.get(cluster.name)
+    if limit is None:
+        return cluster
+    return replace(cluster, window=min(cluster.window or limit, limit))
 
 
 class Admission:
@@ -72,7 +81,7 @@ class Admission:
         return route(
             ask,
             guess,
-            board.clusters(),
+            tuple(_capped(each, request.too_long_at) for each in board.clusters()),
             found,
             policy,
             now,

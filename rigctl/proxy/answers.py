@@ -10,6 +10,7 @@ from rigctl.core.clusters import Refuse, Why
 from rigctl.core.dialect import error_body, error_event
 from rigctl.core.harmless import one_line
 from rigctl.proxy.live import Request
+from rigctl.proxy.paths import dialect_of
 
 Field = tuple[bytes, bytes]
 
@@ -62,6 +63,13 @@ async def say_error(
     except ClientGoneError:
         return 499
     return sent
+
+
+def refusal_words(status: int, say: str, target: bytes) -> tuple[bytes, bytes]:
+    """Content type and body of what the HTTP layer itself refuses."""
+    dialect = dialect_of(target.decode("latin-1"), None)
+    _, body, fields = error_body(dialect, status, "bad_request", say)
+    return dict(fields)[b"content-type"], body
 
 
 async def refuse(request: Request, refusal: Refuse, waited: float) -> int:

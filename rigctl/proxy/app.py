@@ -32,6 +32,7 @@ from rigctl.core.link_words import (
 )
 from rigctl.proxy.accounts import Accounts
 from rigctl.proxy.admission import Admission
+from rigctl.proxy.answers import refusal_words
 from rigctl.proxy.board import Board, Record
 from rigctl.proxy.booking import Booking
 from rigctl.proxy.front import Front
@@ -112,7 +113,7 @@ class Proxy:
             lambda: len(self._server.connections),
             self._stalled,
         )
-        self._server = HttpServer(self._front, self._limits())
+        self._server = HttpServer(self._front, self._limits(), half_close=True, word=refusal_words)
         self._board.restarted = self._restarted
         self._leaving = ""
         self._over = asyncio.Event()

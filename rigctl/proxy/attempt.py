@@ -168,8 +168,9 @@ class Attempt:
             data = reader.filter(data)
             if not self.begun:
                 self._held.append(data)
-                if reader.first_error is not None:
-                    if self._settle(How.ERROR_FIRST, reader.first_error.message):
+                error = reader.first_error
+                if error is not None and error.first:
+                    if self._settle(How.ERROR_FIRST, error.message):
                         self._drop()
                     return
                 if not (reader.progress if self._early else reader.events):

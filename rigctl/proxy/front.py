@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -51,7 +50,7 @@ class Front:
         self._reserved = 0
 
     async def __call__(self, exchange: Exchange) -> None:
-        """One request, from its head to the last byte of its answer."""
+        """One request, from its head to the last byte of its answer. ClientGoneError."""
         head = exchange.head
         place = find_place(head.method, head.target, head.header(b"anthropic-version"))
         if isinstance(place, NoPlace):
@@ -105,12 +104,12 @@ class Front:
         self._live.bodies += len(body)
         try:
             await self._serve(request)
-        except asyncio.CancelledError:
-            raise
         finally:
             self._live.bodies -= len(body)
             request.body = b""
             self._live.remove(request)
+        if not exchange.status:
+            raise ClientGoneError("the client left before its answer")
 
     async def _body(self, exchange: Exchange, place: Place) -> bytes | None:
         """The plain body; None where an error was said instead, or nobody is there."""
@@ -122,8 +121,6 @@ class Front:
         except RequestError as refusal:
             code = _CODES.get(refusal.status, "bad_request")
             await say_error(exchange, dialect, refusal.status, code, str(refusal))
-            return None
-        except ClientGoneError:
             return None
         if self._live.bodies + len(body) > policy.memory_limit:
             say = f"request bodies of {policy.memory_limit} bytes are held; try again soon"

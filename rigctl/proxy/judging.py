@@ -12,6 +12,7 @@ from rigctl.core.answer import Ending
 from rigctl.core.ask import Endpoint
 from rigctl.core.evidence import Answered, Evidence, Refused, Reset
 from rigctl.core.ids import Mono
+from rigctl.core.lengths import answer_room
 from rigctl.parse.refusals import Refusal, read_refusal
 from rigctl.proxy.admission import Admission
 from rigctl.proxy.answers import decision_fields, end_in_band, say_error
@@ -64,6 +65,8 @@ class Judge:
                 return await self._error_first(request, record, attempt)
             case How.UNREACHABLE:
                 self._note(record, Refused(ended.say), "refused", ended.say)
+                if request.doubtful:
+                    await self._suspect(request, record)
                 self._again(request, record)
                 return None
             case _:
@@ -145,10 +148,14 @@ class Judge:
         if attempt.begun:
             self._break_off(request, attempt)
             return "truncated"
-        if request.ask.endpoint.generates and set(record.unread) == {request.id}:
-            request.poisonous = await self._was_poison(request, record)
+        await self._suspect(request, record)
         self._again(request, record)
         return None
+
+    async def _suspect(self, request: Request, record: Record) -> None:
+        """Find out whether this prompt, alone in prefill, may be what killed its server."""
+        if request.ask.endpoint.generates and set(record.unread) == {request.id}:
+            request.poisonous = await self._was_poison(request, record)
 
     async def _was_poison(self, request: Request, record: Record) -> bool:
         """Whether this prompt, alone in prefill, may have crashed its server.
@@ -198,12 +205,8 @@ class Judge:
     ) -> str | None:
         """The engine's own no: another cluster's yes, or the client's error in its dialect."""
         generates = request.ask.endpoint.generates
-        if refusal.kind == "too_long" and generates:
-            # The estimate was too low: it is this engine that has counted.
-            request.too_long_at[record.name] = refusal.limit or record.row.window
-            request.counted = refusal.prompt or refusal.tokens
-            request.tried.add(record.name)
-            self._booking.resent(record)
+        if refusal.kind == "too_long" and generates and record.name not in request.too_long_at:
+            self._too_long(request, record, refusal)
             return None
         if refusal.kind == "queue_full" and generates:
             self._board.observe(record, Answered(status, queue_full=True))
@@ -222,6 +225,16 @@ class Judge:
             log.error("%s", say)
             refusal = Refusal("server", say, code="engine_key")
         return await self._pass_on(request, status, refusal)
+
+    def _too_long(self, request: Request, record: Record, refusal: Refusal) -> None:
+        """The estimate was too low, and the engine has counted: it is routed by that count."""
+        policy = self._board.policy
+        limit = refusal.limit or record.row.window or 1
+        room = answer_room(request.ask.output, policy)
+        counted = refusal.prompt or (refusal.tokens or 0) - room
+        request.counted = max(1, counted, limit + 1 - room)
+        request.too_long_at[record.name] = limit
+        self._booking.resent(record)
 
     async def _pass_on(self, request: Request, status: int, refusal: Refusal) -> str:
         code = refusal.code or {

@@ -10,6 +10,15 @@ from rigctl.proxy.attempt import COMMENT
 from rigctl.proxy.live import Request
 
 
+def probe(request: Request, now: Mono) -> None:
+    """Its client has closed its sending side: only something written tells whether it reads."""
+    attempt = request.attempt
+    if attempt is not None and attempt.begun:
+        attempt.comment(now)
+    elif request.commented and not request.exchange.finished:
+        request.exchange.push(COMMENT)
+
+
 def comment(request: Request, policy: TablePolicy, now: Mono) -> None:
     """A keep-alive where a stream has been silent; the first one fixes the status at 200."""
     if not request.ask.stream or request.gone or request.exchange.finished:

@@ -30,6 +30,7 @@ class Request:
         "commented",
         "countable",
         "counted",
+        "doubtful",
         "ended_by",
         "estimate",
         "exchange",
@@ -101,6 +102,8 @@ class Request:
         self.status = 0
         self.flags: set[str] = set()
         self.attempt: Attempt | None = None
+        self.doubtful = False
+        """Lost on a kept connection before a byte: the engine may or may not have begun it."""
         self.ended_by = ""
         """What its client is told where a person ended it before a byte."""
         self.gone = False

@@ -30,6 +30,7 @@ from rigctl.proxy.attempt import Attempt, Ended, How
 from rigctl.proxy.board import Board, Record
 from rigctl.proxy.booking import Booking
 from rigctl.proxy.judging import Judge
+from rigctl.proxy.keep_alive import probe
 from rigctl.proxy.letting_go import let_go
 from rigctl.proxy.live import Request
 from rigctl.proxy.own_pages import served_model
@@ -69,6 +70,7 @@ class Serving:
     async def serve(self, request: Request) -> None:
         """One request to its end. Never raises but for the end of the process."""
         request.exchange.on_gone = lambda: self.left(request)
+        request.exchange.on_half_close = lambda: probe(request, self._now())
         outcome = "failed"
         try:
             outcome = await self._carry(request)
@@ -85,6 +87,7 @@ class Serving:
         finally:
             request.exchange.on_gone = None
             request.exchange.on_writable = None
+            request.exchange.on_half_close = None
             self._booking.ended(request, outcome)
 
     def left(self, request: Request) -> None:
@@ -147,6 +150,7 @@ class Serving:
             attempt, ended = await self._attempt(request, record)
             again = ended.reused and not request.gone
             if again:
+                request.doubtful = True
                 continue  # the engine had just closed a kept connection: the same place, a new one
             if ended.how is How.LEFT:
                 self._part(request, record, attempt)
