@@ -54,6 +54,8 @@ def observe(
             state = _judge(state, Standing.DOWN, say, now, looks=1)
         case Reset(say=say):
             state = _reset(state, say, now, policy)
+        case Answered() if evidence.queue_full or 300 <= evidence.status < 500:
+            return replace(state, unanswered=0)  # somebody is there; whether it works is not told
         case Answered():
             state = _answered(state, evidence, now, policy)
         case Cancelled():
@@ -136,13 +138,11 @@ def _reset(state: ClusterWatch, say: str, now: Mono, policy: StandingPolicy) -> 
 def _answered(
     state: ClusterWatch, evidence: Answered, now: Mono, policy: StandingPolicy
 ) -> ClusterWatch:
-    """An answer of any kind shows that somebody is there; only a good one that it works."""
+    """Only a good answer shows that it works."""
     if evidence.status < 300:
         state = _moved(replace(state, errors=(), unanswered=0), now)
         # One good answer outweighs one reset, not two: others may have been lost meanwhile.
         return _up(state, now) if state.verdict is Standing.SUSPECT else state
-    if evidence.status < 500 or evidence.queue_full:
-        return replace(state, unanswered=0)
     recent = (*(at for at in state.errors if now - at <= policy.memory), now)
     state = replace(state, errors=recent[-_ERRORS_SUSPECT:])
     if len(recent) < _ERRORS_SUSPECT:
