@@ -20,12 +20,11 @@ def page(view: dict[str, Any], paint: Paint, width: int) -> list[str]:
     lines = [f"{paint('endpoint', 'bold')}  {paint(state(view), TONES.get(view['state'], ''))}"]
     lines += wrap(view["say"], width, "  ", "  ")
     rows = view["rows"]
-    keys = f"a key is needed ({plural(len(rows['clients']), 'client')} seen)"
     lines += flow(
         [
             base_url(view["url"]),
             f"model {view['model']}" if view["model"] else "",
-            keys if view["keys"] else "no key is asked for",
+            "a key is needed" if view["keys"] else "no key is asked for",
             f"pid {view['pid']}" if view["pid"] else "",
             plural(rows["connections"], "connection"),
             plural(view["crashes"], "crash", "crashes") if view["crashes"] else "",

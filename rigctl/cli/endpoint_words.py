@@ -99,7 +99,7 @@ def row_state(row: dict[str, Any]) -> str:
 
 def whose(row: dict[str, Any]) -> str:
     """`anna`, or that there was no key."""
-    return "a client without a key" if row["client"] == "-" else str(row["client"])
+    return str(row["client"]) if row["client"].strip("-") else "a client without a key"
 
 
 def answers(count: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rigctl.core import gate_says
 from rigctl.core.clusters import RoutePolicy, Standing
 from rigctl.core.flow import ClusterRow, SessionRow
 from rigctl.core.reading import Missing, known
@@ -27,15 +28,8 @@ def gate(state: PanelState, group: GroupView, comes_back: bool) -> list[str]:
         if one.cluster != group.name and one.gate == "open" and one.standing in _ADMITS
     ]
     small = _smaller(state, group, others)
-    wait = "held until it is back, within limits" if comes_back else "refused (503)"
-    if not others:
-        lines = [f"No other cluster takes requests: new ones are {wait}."]
-    elif small:
-        over = words.window(small)
-        where = f"New requests are routed to {_and(others)}"
-        lines = [f"{where}; prompts over {over} tokens are {wait}."]
-    else:
-        lines = [f"New requests are routed to {_and(others)}."]
+    over = words.window(small) if small else ""
+    lines = [gate_says.new_requests(others, over, comes_back=comes_back)]
     return [*lines, *_cold(state, group, row)]
 
 
@@ -51,17 +45,17 @@ def _cold(state: PanelState, group: GroupView, row: ClusterRow) -> list[str]:
     count = max(row.homes, len({one.session for one in sessions}))
     if not count:
         return []
-    text = f"{words.plural(count, 'session')} {'goes' if count == 1 else 'go'} cold"
     contexts = [one.context for one in sessions]
     tokens = sum(known(context, 0.0) for context in contexts)
-    if not tokens:
-        return [f"{text}: read anew at the next turn."]
-    least = len(sessions) < count or any(isinstance(context, Missing) for context in contexts)
-    more = "at least " if least else ""
     rate, measured = _prefill_rate(group)
-    seconds = words.whole_seconds(tokens / rate)
-    how = "" if measured else f" at an assumed {rate:.0f} tok/s"
-    return [f"{text}: {more}{words.tokens(tokens)} tokens, about {seconds} of prefill{how}."]
+    said = gate_says.cold(
+        count,
+        words.tokens(tokens) if tokens else "",
+        words.whole_seconds(tokens / rate),
+        least=len(sessions) < count or any(isinstance(each, Missing) for each in contexts),
+        assumed="" if measured else f"{rate:.0f}",
+    )
+    return [said]
 
 
 def _prefill_rate(group: GroupView) -> tuple[float, bool]:
@@ -76,10 +70,6 @@ def _prefill_rate(group: GroupView) -> tuple[float, bool]:
     if flow.state in {"prefilling", "stalled"} and rate > 0:
         return rate, True
     return RoutePolicy().prefill_prior, False
-
-
-def _and(names: list[str]) -> str:
-    return " and ".join(names)
 
 
 def request_name(state: PanelState) -> str:

@@ -191,7 +191,10 @@ def run_remove(args: argparse.Namespace) -> int:
         if not left:
             _refuse_open(home, args.name)
         write_clients(home.clients, left)
-    say(f"{args.name} is refused from now on; {plural(len(left), 'client')} left.")
+    if left:
+        say(f"{args.name} is refused from now on; {plural(len(left), 'client')} left.")
+    else:
+        say(f"{args.name}'s key has ended, the last one: no key is asked for any more.")
     return OK
 
 
