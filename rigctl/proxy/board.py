@@ -39,6 +39,8 @@ class Record:
         self.efforts: dict[str, str] = {}
         self.header_rid = row.header_rid
         self.told: GateState | None = None
+        self.lost_at = Mono(-1e9)
+        """When a request was last lost here before a byte."""
 
     @property
     def name(self) -> GroupName:

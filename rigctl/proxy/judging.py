@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 
 VERDICT = 3.0
 """Seconds to wait for the daemon's word on why a server died."""
+TOGETHER = 1.0
+"""Seconds within which two losses are one event."""
 QUARANTINE = 600.0
 BROKEN = "the server that answered was lost in mid-answer; ask again"
 _DONE = b"data: [DONE]\n\n"
@@ -154,7 +156,13 @@ class Judge:
 
     async def _suspect(self, request: Request, record: Record) -> None:
         """Find out whether this prompt, alone in prefill, may be what killed its server."""
-        if request.ask.endpoint.generates and set(record.unread) == {request.id}:
+        if not request.ask.endpoint.generates:
+            return
+        now = self._now()
+        # Those that were lost with it may have been judged, and let go, a moment before.
+        alone = set(record.unread) <= {request.id} and now - record.lost_at > TOGETHER
+        record.lost_at = now
+        if alone:
             request.poisonous = await self._was_poison(request, record)
 
     async def _was_poison(self, request: Request, record: Record) -> bool:
