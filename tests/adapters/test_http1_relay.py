@@ -351,7 +351,7 @@ async def test_head_ends_with_its_head() -> None:
 
 @pytest.mark.case("C44")
 @on_both_loops
-async def test_environment_proxies_do_not_catch_a_relay() -> None:
+async def test_environment_proxies_do_not_catch_loopback() -> None:
     """With a dead proxy in every variable, IPv4 and IPv6 loopback are still reached."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
@@ -363,6 +363,7 @@ async def test_environment_proxies_do_not_catch_a_relay() -> None:
                 await client.relay("POST", host, port, "/", [], [b"x"], sink)
                 assert await sink.done is None
                 assert sink.heads[0].status == 200
+                assert (await client.get(host, port, "/v1/loads")).status == 200
                 await client.close()
 
 

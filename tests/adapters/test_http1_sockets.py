@@ -88,20 +88,6 @@ async def test_a_kept_connection_that_the_server_closed_is_replaced(
     assert (await client.get("127.0.0.1", port, "/again")).body == b"GET /again "
 
 
-@pytest.mark.case("C44")
-async def test_environment_proxies_do_not_catch_loopback(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With a dead desktop proxy in every variable a poll still reaches 127.0.0.1."""
-    for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.setenv(name, "http://127.0.0.1:1")
-    monkeypatch.setenv("NO_PROXY", "localhost")
-    port = await serve(echo)
-    client = HttpClient()
-    assert (await client.get("127.0.0.1", port, "/v1/loads")).status == 200
-    await client.close()
-
-
 async def test_head_has_no_body(serve: Serve, client: HttpClient) -> None:
     """The length is told, the body does not come, and nobody waits for it."""
     port = await serve(echo)
@@ -314,22 +300,6 @@ async def test_client_limits(serve: Serve, client: HttpClient) -> None:
         unused.bind(("127.0.0.1", 0))
         with pytest.raises(UnreachableError):
             await client.get("127.0.0.1", unused.getsockname()[1], "/")
-
-
-async def test_both_ends_send_at_once(serve: Serve, client: HttpClient) -> None:
-    """TCP_NODELAY is set on both ends: small parts do not wait for acknowledgements."""
-    ends: list[socket.socket] = []
-
-    async def handler(exchange: Exchange) -> None:
-        ends.append(exchange._connection._transport.get_extra_info("socket"))  # type: ignore[attr-defined]
-        await echo(exchange)
-
-    port = await serve(handler)
-    await client.get("127.0.0.1", port, "/")
-    (links,) = client._idle.values()
-    ends.append(links[0]._transport.get_extra_info("socket"))
-    assert all(end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for end in ends)
-    assert len(ends) == 2
 
 
 async def test_closing_lets_answers_finish(client: HttpClient) -> None:

@@ -99,7 +99,9 @@ def of_h11(data: bytes, *, answers: bool = False) -> Reading:
             elif isinstance(event, h11.EndOfMessage):
                 reading.ended += 1
                 if not answers:
-                    connection.send(h11.Response(status_code=204, headers=[]))
+                    connection.send(
+                        h11.Response(status_code=404, headers=[("content-length", "0")])
+                    )
                     connection.send(h11.EndOfMessage())
                 if connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
                     break

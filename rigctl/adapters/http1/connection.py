@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 LINGER_SECONDS = 30.0
 """How long what a refused client still sends is read away, so that no reset eats the refusal."""
-LINGER_IDLE_SECONDS = 2.0
+LINGER_IDLE_SECONDS = 1.0
 """The same, for a client that sends nothing more."""
 REFUSED_AT_ONCE = 64
 """Connections over the limit that are still told why; more are dropped unheard."""

@@ -133,7 +133,7 @@ class HttpServer:
             limits.body_grace_seconds,
             limits.stalled_write_seconds,
         )
-        period = max(0.02, min(1.0, shortest / 4))
+        period = max(0.02, min(0.5, shortest / 4))
         self._sweep = asyncio.get_running_loop().call_later(period, self._look)
 
     def _look(self) -> None:
