@@ -153,6 +153,8 @@ class Wait:
     until: Mono | None
     """When patience ends (a cluster that starts); None: as long as the queue allows."""
     why: Why
+    claims: tuple[GroupName, ...] = ()
+    """Those of `on` whose next room is its own: nobody behind it is sent there before."""
 
 
 @dataclass(frozen=True, slots=True)

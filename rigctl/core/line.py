@@ -66,6 +66,8 @@ class Line:
         self._sessions: Counter[str] = Counter()
         self._clients: Counter[str] = Counter()
         self._serial = 0
+        self._ranks: tuple[list[_Waiting], dict[str, int]] | None = None
+        """The order and each one's place in it, until somebody comes or goes."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -85,6 +87,7 @@ class Line:
             known.wait = wait or known.wait
             return
         self._serial += 1
+        self._ranks = None
         self._waiting[request] = _Waiting(
             request, session or f"new {request}", client, since, self._serial, wait
         )
@@ -97,16 +100,21 @@ class Line:
 
     def leave(self, request: str) -> bool:
         """It was sent, refused, or its client went. Whether it had waited."""
-        return self._waiting.pop(request, None) is not None
+        if self._waiting.pop(request, None) is None:
+            return False
+        self._ranks = None
+        return True
 
     def started(self, session: str, client: str) -> None:
         """One of theirs is under way, whether it had waited or not."""
+        self._ranks = None
         self._clients[client] += 1
         if session:
             self._sessions[session] += 1
 
     def ended(self, session: str, client: str) -> None:
         """It ended, however."""
+        self._ranks = None
         for counter, name in ((self._clients, client), (self._sessions, session)):
             if counter[name] > 1:
                 counter[name] -= 1
@@ -120,15 +128,18 @@ class Line:
         limit = self.limits.get(client)
         return limit is None or self._clients[client] < limit
 
-    def order(self, now: Mono) -> tuple[str, ...]:
-        """The requests to try, the next one first; of a client no more than its limit allows."""
+    def order(self) -> tuple[str, ...]:
+        """The requests to try, the next one first; of a client no more than its limit allows.
+
+        The hour does not matter to it: everybody ages alike.
+        """
         left = {
             client: limit - self._clients[client]
             for client, limit in self.limits.items()
             if limit is not None
         }
         order: list[str] = []
-        for entry in self._ranked(now):
+        for entry in self._ranked()[0]:
             if entry.client in left:
                 if left[entry.client] <= 0:
                     continue
@@ -136,20 +147,29 @@ class Line:
             order.append(entry.request)
         return tuple(order)
 
-    def ahead(self, request: str, now: Mono) -> int:
+    def ahead(self, request: str) -> int:
         """How many are before it; for one that does not wait, all."""
-        for place, entry in enumerate(self._ranked(now)):
-            if entry.request == request:
-                return place
-        return len(self._waiting)
+        return self._ranked()[1].get(request, len(self._waiting))
 
-    def place(self, request: str, now: Mono) -> int | None:
+    def claimed(self, request: str) -> frozenset[GroupName]:
+        """Clusters that one before it waits for: room there is that one's, however small this
+        one is. So a large request is not kept waiting by a stream of small ones."""
+        ranked, places = self._ranked()
+        before = ranked[: places.get(request, len(ranked))]
+        return frozenset(
+            name
+            for each in before
+            if each.wait is not None and self.may_start(each.client)
+            for name in each.wait.claims
+        )
+
+    def place(self, request: str) -> int | None:
         """Its place from 1; None where it does not wait."""
-        return self.ahead(request, now) + 1 if request in self._waiting else None
+        return self.ahead(request) + 1 if request in self._waiting else None
 
     def places(self, now: Mono) -> tuple[Place, ...]:
         """All that wait, the next one first."""
-        allowed = frozenset(self.order(now))
+        allowed = frozenset(self.order())
         return tuple(
             Place(
                 request=entry.request,
@@ -162,7 +182,7 @@ class Line:
                 on=() if entry.wait is None else entry.wait.on,
                 limited=entry.request not in allowed,
             )
-            for place, entry in enumerate(self._ranked(now), 1)
+            for place, entry in enumerate(self._ranked()[0], 1)
         )
 
     def waits_for(self, cluster: GroupName) -> int:
@@ -188,14 +208,16 @@ class Line:
 
     # ---- inside ------------------------------------------------------------------------
 
-    def _ranked(self, now: Mono) -> list[_Waiting]:
+    def _ranked(self) -> tuple[list[_Waiting], dict[str, int]]:
+        if self._ranks is not None:
+            return self._ranks
         by_session: dict[str, list[_Waiting]] = defaultdict(list)
         for entry in sorted(self._waiting.values(), key=lambda each: (each.since, each.serial)):
             by_session[entry.session].append(entry)
         by_client: dict[str, list[tuple[float, Mono, int, _Waiting]]] = defaultdict(list)
         for session, entries in by_session.items():
             for rank, entry in enumerate(entries, self._sessions[session]):
-                key = rank - (now - entry.since) / ROUND
+                key = rank + entry.since / ROUND
                 by_client[entry.client].append((key, entry.since, entry.serial, entry))
         ranked: list[tuple[float, Mono, str, int, _Waiting]] = []
         for client, keyed in by_client.items():
@@ -204,9 +226,11 @@ class Line:
             for rank, (_, since, _serial, entry) in enumerate(keyed, self._clients[client]):
                 # Inside one client its own order stands: age overtakes in it by the session's
                 # rank alone, and the client's rank counts against other clients.
-                weight = rank - (now - since) / ROUND
+                weight = rank + since / ROUND
                 if weight > before:
                     before, tie = weight, since
                 ranked.append((before, tie, client, rank, entry))
         ranked.sort(key=lambda each: each[:4])
-        return [each[4] for each in ranked]
+        order = [each[4] for each in ranked]
+        self._ranks = order, {each.request: at for at, each in enumerate(order)}
+        return self._ranks

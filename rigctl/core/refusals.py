@@ -45,7 +45,10 @@ def wait(
     if case.queue >= case.policy.queue_limit:
         say = f"{case.queue} requests wait already, as many as may; {say}"
         return Refuse(503, "queue_full", retry_after(expected), case.why("full", say))
-    return Wait(tuple(each.name for each in on), expected, until, case.why(rule, say))
+    # Where it would only overflow it has no claim: those who fit nowhere else go before it.
+    claims = tuple(each.name for each in on if rule == "queue" and not case.overflows(each))
+    names = tuple(each.name for each in on)
+    return Wait(names, expected, until, case.why(rule, say), claims)
 
 
 def none_takes_it(case: Case, *, any_length: bool = False) -> Decision:

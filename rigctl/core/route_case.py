@@ -29,6 +29,7 @@ class Case:
     queue: int
     alone_in_prefill: bool
     countable: bool
+    claimed: frozenset[GroupName]
     fits: dict[GroupName, Fit]
     """Of every cluster; see `_fit`."""
     able: tuple[Cluster, ...]
@@ -88,6 +89,8 @@ class Case:
         Slots and pool are two ceilings. A short request leaves the reserve of a cluster that is
         not for short ones; at home only its slots, because its prefix lies in the pool already.
         """
+        if cluster.name in self.claimed:
+            return f"an earlier request waits for `{cluster.name}`"
         policy = self.policy
         slots, pool = cluster.slots, cluster.pool
         reserved = ""
@@ -139,6 +142,7 @@ def case_of(
     queue: int,
     alone_in_prefill: bool,
     countable: bool,
+    claimed: frozenset[GroupName],
 ) -> Case:
     """What does not change while one request is decided is worked out once."""
     ordered = in_order(clusters, policy)
@@ -161,6 +165,7 @@ def case_of(
         queue=max(0, queue),
         alone_in_prefill=alone_in_prefill,
         countable=countable,
+        claimed=claimed,
         fits=fits,
         able=able,
         usable=usable,

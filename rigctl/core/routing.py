@@ -34,12 +34,14 @@ def route(
     queue: int = 0,
     alone_in_prefill: bool = False,
     countable: bool = True,
+    claimed: frozenset[GroupName] = frozenset(),
 ) -> Decision:
     """What to do with a request now. Total and deterministic; asked again when something changes.
 
     `waited`: seconds since it came. `tried`: clusters that failed it. `queue`: how many wait
     before it; for a new one, all that wait. `alone_in_prefill`: its prompt was the only one being
     read when its server crashed. `countable`: False after a `Count` that could not be answered.
+    `claimed`: clusters that one before it in the line waits for (`Line.claimed`).
     """
     case = case_of(
         ask,
@@ -53,6 +55,7 @@ def route(
         queue,
         alone_in_prefill,
         countable,
+        claimed,
     )
     if not ask.endpoint.generates:
         return _side(case)

@@ -87,7 +87,8 @@ class Admission:
             now,
             waited=now - request.arrived,
             tried=frozenset(request.tried),
-            queue=self.line.ahead(request.id, now),
+            queue=self.line.ahead(request.id),
+            claimed=self.line.claimed(request.id),
             alone_in_prefill=request.poisonous,
             countable=request.countable,
         )
@@ -130,8 +131,7 @@ class Admission:
         """A slot, a cluster or the time has changed: ask again for those who wait, in order."""
         if not self._turns:
             return
-        now = self._now()
-        for identity in self.line.order(now):
+        for identity in self.line.order():
             request = self._live.find(identity)
             turn = self._turns.get(identity)
             if request is None or turn is None or turn.done():
@@ -194,5 +194,7 @@ class Admission:
         record.unread.pop(request.id, None)
         self._accounts.of(request.client).running -= 1
         self.line.ended(request.label, request.client)
+        if request.home is not None:
+            self.homes.ended(request.home)
         self._changed(record)
         self.wake()

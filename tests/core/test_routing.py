@@ -93,6 +93,22 @@ def test_the_pool_is_a_ceiling_of_its_own() -> None:
     assert isinstance(go(alone, tokens=50_000), Send)
 
 
+def test_a_large_request_is_not_starved_by_small_ones() -> None:
+    """It waits for the pool with slots free; those behind it do not slip in, but may go elsewhere.
+    One that would only overflow claims nothing of those who fit nowhere else."""
+    packed = standard(in_flight=4, held_tokens=700_000)
+    off = long(standing=Standing.OFF)
+    large = go(packed, off, tokens=200_000)
+    assert isinstance(large, Wait)
+    assert large.claims == (STANDARD,)
+    claimed = frozenset(large.claims)
+    assert isinstance(go(packed, off, claimed=claimed), Wait)
+    sent(go(packed, long(), claimed=claimed), LONG, "overflow")
+    short = go(standard(in_flight=6), long(in_flight=5))
+    assert isinstance(short, Wait)
+    assert short.claims == (STANDARD,)
+
+
 def test_several_choices_take_several_slots() -> None:
     """`n: 3` runs as three requests in the engine."""
     ask = replace(talk("q"), choices=3)

@@ -45,14 +45,14 @@ def test_each_session_in_its_own_order_and_everybody_once(
         line.add(name, own, client, Mono(now))
         came.setdefault(own or name, []).append(name)
         if number % 3 == 2:
-            first = line.order(Mono(now))[0]
+            first = line.order()[0]
             line.leave(first)
             served.setdefault(_of(first, stream), []).append(first)
     while len(line):
         now += 0.1
-        order = line.order(Mono(now))
+        order = line.order()
         assert len(order) == len(set(order)) == len(line)
-        assert [line.place(each, Mono(now)) for each in order] == list(range(1, len(order) + 1))
+        assert [line.place(each) for each in order] == list(range(1, len(order) + 1))
         line.leave(order[0])
         served.setdefault(_of(order[0], stream), []).append(order[0])
     assert served == came
@@ -85,7 +85,7 @@ def test_nobody_starves_under_an_endless_stream(
         now += gap
         number += 1
         line.add(f"n{number}", "" if fresh_sessions else f"s{number % 3}", client, Mono(now))
-        first = line.order(Mono(now))[0]
+        first = line.order()[0]
         line.leave(first)
         if first == "old":
             break
@@ -106,7 +106,7 @@ def test_a_limit_is_never_exceeded_and_blocks_nobody_else(
     for number, (session, client, _) in enumerate(stream):
         line.add(f"r{number}", _own(session, client), client, Mono(float(number)))
         owner[f"r{number}"] = client
-    order = line.order(Mono(100.0))
+    order = line.order()
     annas = [each for each in order if owner[each] == "anna"]
     waiting = sum(1 for each in owner.values() if each == "anna")
     assert len(annas) == min(waiting, max(0, limit - busy))
