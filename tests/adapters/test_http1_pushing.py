@@ -30,6 +30,29 @@ async def test_pushed_parts_are_chunks_in_order() -> None:
     assert got.count(b"transfer-encoding: chunked\r\n") == 1
 
 
+@pytest.mark.parametrize("status", [204, 304])
+@on_both_loops
+async def test_an_answer_without_a_body_has_no_frame(status: int) -> None:
+    """204 and 304 end with their head, streamed or whole: the next answer begins right there."""
+
+    async def handler(exchange: Exchange) -> None:
+        if exchange.head.target == b"/whole":
+            await exchange.respond(status)
+            return
+        exchange.begin(status)
+        exchange.push(b"nothing goes out of this")
+        exchange.complete()
+
+    async with serving(handler) as port:
+        kept = b"GET / HTTP/1.1\r\nhost: a\r\n\r\nGET /whole HTTP/1.1\r\nhost: a\r\n\r\n"
+        got = await ask(port, kept + GET)
+    answers = got.split(b"\r\n\r\n")
+    assert [head.startswith(b"HTTP/1.1 %d" % status) for head in answers] == [True] * 3 + [False]
+    assert answers[-1] == b""
+    assert b"transfer-encoding" not in got
+    assert b"content-length" not in got
+
+
 @pytest.mark.case("C53")
 @pytest.mark.parametrize("fields", [b"", b"connection: keep-alive\r\n", b"connection: close\r\n"])
 @on_both_loops

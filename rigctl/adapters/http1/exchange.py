@@ -18,6 +18,9 @@ from rigctl.adapters.http1.messages import (
 from rigctl.adapters.http1.parsing import End
 
 
+_BODILESS = (204, 304)
+
+
 class Wire(Protocol):
     """What an exchange needs of its connection."""
 
@@ -154,7 +157,11 @@ class Exchange:
         self, status: int, body: bytes = b"", headers: Iterable[tuple[bytes, bytes]] = ()
     ) -> None:
         """A whole answer. ClientGoneError when nobody is there to read it."""
-        fields = [*headers, (b"content-length", b"%d" % len(body))]
+        fields = list(headers)
+        if status not in _BODILESS:
+            fields.append((b"content-length", b"%d" % len(body)))
+        elif body:
+            raise ValueError(f"an answer {status} has no body")
         head = self._open(status, fields)
         self._finished = True
         self._connection.write(head if self._silent else head + body)
@@ -166,7 +173,9 @@ class Exchange:
         ClientGoneError when nobody is there to read it.
         """
         fields = list(headers)
-        if self.head.version == "1.1":
+        if status in _BODILESS:
+            self._silent = True  # a frame around nothing would be taken for the next answer
+        elif self.head.version == "1.1":
             self._chunked = True
             fields.append((b"transfer-encoding", b"chunked"))
         else:
