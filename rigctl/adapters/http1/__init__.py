@@ -1,8 +1,9 @@
 """HTTP/1.1 for everything that speaks it here: pollers, the simulated engines, the endpoint.
 
-Parsing (`parsing`) touches no socket; `server` and `client` are asyncio protocols around it.
-asyncio sets TCP_NODELAY on every connection. Environment proxies are never looked at: every peer
-is named by host and port.
+Parsing (`parsing`) touches no socket. The asking end is `client`, over kept connections (`link`),
+by callbacks for a relay or read by a coroutine (`stream`); the listening end is `server`, a
+`connection` a client, an `exchange` a request. Both set TCP_NODELAY and run on asyncio's loop and
+on uvloop. Environment proxies are never looked at: every peer is named by host and port.
 """
 
 from rigctl.adapters.http1.client import HttpClient

@@ -17,7 +17,6 @@ from rigctl.adapters.http1.messages import (
 )
 from rigctl.adapters.http1.parsing import End
 
-
 _BODILESS = (204, 304)
 
 
