@@ -271,7 +271,8 @@ class Proxy:
             self._link.tell(Aborted(identity, False, "no such request runs"))
             return
         self._serving.end(request)
-        self._link.tell(Aborted(identity, True, f"{request.client} was told"))
+        who = request.client if request.client.strip("-") else "its client"
+        self._link.tell(Aborted(identity, True, f"{who} was told"))
 
     def _give(self, path: Path) -> None:
         try:
