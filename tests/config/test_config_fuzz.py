@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from rigctl.config.groups import GROUP_KEYS, RIG_KEYS
 from rigctl.config.load import load
 from rigctl.config.plan import launch_plan
+from rigctl.config.proxy import PROXY_KEYS
 from rigctl.config.schema import ConfigError
 from rigctl.config.show import shown_values
 
@@ -55,6 +56,9 @@ FILE = st.fixed_dictionaries(
     {"group": st.one_of(st.lists(st.one_of(GROUP, SCALAR), max_size=3), VALUE)},
     optional={
         "rig": st.one_of(st.fixed_dictionaries({}, optional=dict.fromkeys(RIG_KEYS, VALUE)), VALUE),
+        "proxy": st.one_of(
+            st.fixed_dictionaries({}, optional=dict.fromkeys(PROXY_KEYS, VALUE)), VALUE
+        ),
         "schema_version": VALUE,
         "other": VALUE,
     },
