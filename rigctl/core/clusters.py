@@ -61,6 +61,13 @@ class Cluster:
     """What an answer took lately, from slot taken to slot free."""
     run: str = ""
     """Names this start of the engine: another one has an empty cache."""
+    untried: bool = False
+    """The machine slept since it was last seen well: nothing is sent until a look passes (C91)."""
+
+    @property
+    def admits(self) -> bool:
+        """Whether anything may be sent there now."""
+        return self.standing.admits and not self.untried
 
     @property
     def limit(self) -> int:

@@ -123,6 +123,8 @@ class ClusterWatch:
     """The evidence for it; empty while it is up."""
     frozen: bool = False
     """The verdict is for want of progress: progress lifts it, a mere answer does not (C07)."""
+    untried: bool = False
+    """The machine slept since it was last seen well."""
     looks_needed: int = 0
     """Good looks until it is up again."""
     resets: tuple[Mono, ...] = ()

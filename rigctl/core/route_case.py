@@ -71,7 +71,7 @@ class Case:
     # ---- who could take it -------------------------------------------------------------
 
     def admits(self, cluster: Cluster) -> bool:
-        return cluster.standing.admits and cluster.name not in self.tried
+        return cluster.admits and cluster.name not in self.tried
 
     def named(self, name: GroupName) -> Cluster | None:
         for each in self.clusters:
@@ -152,7 +152,7 @@ def case_of(
         each.name: _fit(estimate, output, each, policy.near, largest, countable) for each in ordered
     }
     able = tuple(each for each in ordered if fits[each.name] is not Fit.NO)
-    usable = tuple(each for each in able if each.standing.admits and each.name not in tried)
+    usable = tuple(each for each in able if each.admits and each.name not in tried)
     return Case(
         ask=ask,
         estimate=estimate,
@@ -200,8 +200,10 @@ def in_order(clusters: Sequence[Cluster], policy: RoutePolicy) -> tuple[Cluster,
 
 
 def comes(cluster: Cluster) -> bool:
-    """Whether it will take work by itself before long: it starts, is looked after, or drains for
-    a restart (then its time is told)."""
+    """Whether it will take work by itself before long: it starts, is looked after or looked at,
+    or drains for a restart (then its time is told)."""
+    if cluster.untried:
+        return cluster.standing.admits
     if cluster.standing is Standing.DRAINING:
         return not isinstance(cluster.eta, Missing)
     return cluster.standing in (Standing.STARTING, Standing.DOWN)

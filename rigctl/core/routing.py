@@ -97,11 +97,11 @@ def _pinned(case: Case) -> Decision:
         return response_gone(case, f"`{name}`, which gave it, failed while it went on")
     if cluster.run != run:
         return response_gone(case, f"`{name}`, which gave it, was started anew since")
-    if cluster.standing is Standing.DOWN:
+    if cluster.standing is Standing.DOWN or cluster.untried:
         return wait(
             case, (cluster,), "starting", f"{how_it_is(cluster)}; only it knows the response"
         )
-    if not cluster.standing.admits:
+    if not cluster.admits:
         return response_gone(case, f"{how_it_is(cluster)}, and only it knows the response")
     full = case.full(cluster, at_home=True)
     if full:
@@ -122,7 +122,7 @@ def _home(case: Case) -> tuple[Cluster | None, str]:
         return None, f"its home `{home.cluster}` is not there any more"
     if cluster.name in case.tried:
         return None, f"its home `{cluster.name}` lost it"
-    if not cluster.standing.admits:
+    if not cluster.admits:
         return None, f"its home {how_it_is(cluster)}"
     if case.fit(cluster) is Fit.NO:
         return None, (
@@ -233,7 +233,7 @@ def _send(case: Case, to: Cluster, given_up: str) -> Send:
         first = case.first
         full = "" if first is None else case.full(first)
         return Send(to.name, case.why("overflow", f"{full}; {free}"))
-    others = [each for each in case.clusters if each is not to and each.standing.admits]
+    others = [each for each in case.clusters if each is not to and each.admits]
     if not others and len(case.clusters) > 1:
         off = ", ".join(how_it_is(each) for each in case.clusters if each is not to)
         return Send(to.name, case.why("only", f"{off}; {free}"))

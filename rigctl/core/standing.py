@@ -72,6 +72,7 @@ def observe(
             state = _told(state, evidence, now)
         case Slept():
             state = replace(state, moved_at=now, resets=(), errors=(), unanswered=0, frozen=False)
+            state = replace(state, untried=True)
             say = "the machine slept; it is looked at before it is trusted"
             return _judge(state, Standing.SUSPECT, say, now, looks=1, anew=True)
         case _:
@@ -267,7 +268,9 @@ def _judge(
 
 def _up(state: ClusterWatch, now: Mono) -> ClusterWatch:
     since = state.since if state.verdict is Standing.UP else now
-    return replace(state, verdict=Standing.UP, since=since, say="", frozen=False, looks_needed=0)
+    return replace(
+        state, verdict=Standing.UP, since=since, say="", frozen=False, untried=False, looks_needed=0
+    )
 
 
 def _told_busy(state: ClusterWatch, now: Mono) -> Mono | None:

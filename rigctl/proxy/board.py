@@ -158,6 +158,7 @@ class Board:
         return Cluster(
             name=row.name,
             standing=word,
+            untried=record.watch.untried,
             say=say,
             eta=eta,
             window=row.window,

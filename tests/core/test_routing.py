@@ -130,6 +130,25 @@ def test_suspect_takes_new_sessions_only_when_nothing_else_can() -> None:
     assert isinstance(go(shaky, long(in_flight=6), queue=64), Send)
 
 
+@pytest.mark.case("C91")
+def test_after_a_suspend_nothing_is_sent_before_a_look_has_passed() -> None:
+    """Held for that moment, not refused; a suspicion of another kind lets work through."""
+    asleep = {"standing": Standing.SUSPECT, "say": "the machine slept", "untried": True}
+    held = go(standard(**asleep), long(**asleep), found=home_on())
+    assert isinstance(held, Wait)
+    assert "slept" in held.why.say
+    sent(go(standard(**asleep), long()), LONG, "only")
+    assert isinstance(go(standard(standing=Standing.SUSPECT), long(**asleep)), Send)
+
+
+def test_the_line_promises_the_shortest_wait() -> None:
+    """Both full: whichever is expected to have a slot first."""
+    slow, fast = standard(in_flight=6, answer_seconds=600.0), long(in_flight=6, answer_seconds=12.0)
+    waits = go(slow, fast)
+    assert isinstance(waits, Wait)
+    assert (waits.on, waits.expected) == ((STANDARD, LONG), 2.0)
+
+
 # ---- length --------------------------------------------------------------------------------
 
 

@@ -186,8 +186,10 @@ def test_after_a_suspend_nothing_is_trusted_until_a_look_and_no_silence_counts()
     play.see(BytesSeen(), Silent(0.0, 3), Looked(age=0.1, running=3.0))
     assert play.see(Slept(), after=28_800) is SUSPECT
     assert "slept" in play.say
+    assert play.watch.untried
     assert play.see(Silent(1.0, 3)) is SUSPECT
     assert play.see(Looked(age=0.1, running=3.0), after=1) is UP
+    assert not play.watch.untried
 
 
 @pytest.mark.parametrize(

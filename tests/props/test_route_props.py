@@ -52,6 +52,7 @@ def clusters(draw: st.DrawFn) -> tuple[Cluster, ...]:
             prefill_rate=draw(readings),
             answer_seconds=draw(readings),
             run=draw(st.sampled_from(["1", "2"])),
+            untried=draw(st.sampled_from([False, False, False, True])),
         )
         for name in names[: draw(st.integers(0, 3))]
     )
@@ -135,7 +136,7 @@ def test_total_deterministic_and_never_into_a_wall(situation: dict[str, object])
     match decision:
         case Send(to=to):
             to_it = by_name[to]
-            assert to_it.standing.admits
+            assert to_it.admits
             assert to not in situation["tried"]  # type: ignore[operator]
             if ask.endpoint.generates:  # type: ignore[attr-defined]
                 assert to_it.free_slots > 0
@@ -155,7 +156,7 @@ def test_total_deterministic_and_never_into_a_wall(situation: dict[str, object])
             assert situation["queue"] < policy.queue_limit  # type: ignore[operator,attr-defined]
         case Count(at=at):
             assert situation["countable"]
-            assert by_name[at].standing.admits
+            assert by_name[at].admits
             estimate = situation["estimate"]
             assert estimate.low < estimate.high  # type: ignore[attr-defined]
         case Refuse(status=status, retry_after=retry):
@@ -181,7 +182,7 @@ def test_nobody_is_refused_while_a_cluster_that_fits_has_room(
     estimate = situation["estimate"]
     need = lengths.held(estimate, ask.output, policy)  # type: ignore[arg-type,attr-defined]
     for each in situation["clusters"]:  # type: ignore[attr-defined]
-        if not each.standing.admits or each.name in situation["tried"]:  # type: ignore[operator]
+        if not each.admits or each.name in situation["tried"]:  # type: ignore[operator]
             continue
         if lengths.fits(estimate, output, each) not in (Fit.YES, Fit.LIKELY):  # type: ignore[arg-type]
             continue
@@ -205,6 +206,6 @@ def test_a_refusal_for_length_is_proven(situation: dict[str, object]) -> None:
     if not situation["countable"]:
         return
     for each in situation["clusters"]:  # type: ignore[attr-defined]
-        if each.standing.admits and each.name not in situation["tried"]:  # type: ignore[operator]
+        if each.admits and each.name not in situation["tried"]:  # type: ignore[operator]
             fit = lengths.fits(replace(estimate, likely=estimate.low), output, each)  # type: ignore[type-var,arg-type]
             assert lengths.exact(estimate) or fit is Fit.NO  # type: ignore[arg-type]
