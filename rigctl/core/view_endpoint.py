@@ -120,8 +120,10 @@ def endpoint_notices(endpoint: EndpointState, now: Mono) -> Iterator[Notice]:
             yield Notice("endpoint-down", "warning", say)
         case _:
             pass
-    for sentence in () if endpoint.flow is None else endpoint.flow.off:
-        yield Notice("endpoint-off", "info", sentence)
+    off = () if endpoint.flow is None else endpoint.flow.off
+    if off:
+        more = f"; {len(off) - 1} more: `rigctl endpoint`" if len(off) > 1 else ""
+        yield Notice("endpoint-off", "info", f"{off[0]}{more}")
 
 
 def row(endpoint: EndpointState, group: str, now: Mono) -> ClusterRow | None:

@@ -18,12 +18,17 @@ from pathlib import Path
 
 import tomli_w
 
+from rigctl.config.clients import hash_key, new_key, write_clients
 from rigctl.config.paths import Home, find_home
+from rigctl.config.schema import ClientConfig
+from rigctl.config.secrets import replace_file
 from rigctl.sim.cardfile import rtx_3090s
 from rigctl.sim.rig import MADE_BY_DEMO
 from rigctl.sim.scenes import SCENES
 
 CARDS = 8
+CLIENTS = ("anna", "ben", "chris", "dora", "emil")
+"""Five developers, each with two or three agents."""
 POOLS = {"standard": 800_000, "long": 650_000}
 FIRST_LINE = "# Made by `rigctl demo` for a simulated rig; a demo writes it anew at each start.\n"
 WORLD_SECONDS = 10.0
@@ -46,6 +51,18 @@ class DemoPaths:
     """The world's socket: the lifeline of everything simulated."""
     ports: tuple[int, ...]
     """Of the engines, by group."""
+    endpoint: int
+    """Port of the one address in front of them."""
+
+    @property
+    def url(self) -> str:
+        """Where agents ask."""
+        return f"http://127.0.0.1:{self.endpoint}"
+
+    @property
+    def keys(self) -> Path:
+        """The clients' keys as lines `CLIENT KEY`: the demo plays all of its clients itself."""
+        return Path(self.home) / "clients.keys"
 
 
 def free_ports(count: int) -> tuple[int, ...]:
@@ -60,10 +77,17 @@ def free_ports(count: int) -> tuple[int, ...]:
             sock.close()
 
 
-def rig_table(ports: tuple[int, ...], world: str, speed: float, load: float) -> dict[str, object]:
+def rig_table(
+    ports: tuple[int, ...], endpoint: int, world: str, speed: float, load: float
+) -> dict[str, object]:
     """The demo's rig.toml as a table: the owner's rig, its engines simulated."""
     cards = [card.uuid for card in rtx_3090s(CARDS).cards]
-    env = {"SIM_WORLD": world, "SIM_SPEED": str(speed), "SIM_LOAD_SECONDS": str(load)}
+    env = {
+        "SIM_WORLD": world,
+        "SIM_SPEED": str(speed),
+        "SIM_LOAD_SECONDS": str(load),
+        "SGLANG_ENABLE_REQUEST_HEADER_OVERRIDES": "1",
+    }
     common: dict[str, object] = {
         "model": "Qwen/Qwen3.8-27B-FP8",
         "served_name": "qwen3.8-27b",
@@ -72,6 +96,9 @@ def rig_table(ports: tuple[int, ...], world: str, speed: float, load: float) -> 
         "draft_tokens": 8,
         "reasoning_parser": "qwen3",
         "tool_call_parser": "qwen3_coder",
+        "grammar_backend": "xgrammar",
+        "think_budget": 5_000,
+        "flags": ["--enable-session-radix-cache"],
         "start_with_daemon": True,
         "engine": [sys.executable, "-m", "rigctl.sim.sglang"],
         "env": env,
@@ -103,7 +130,8 @@ def rig_table(ports: tuple[int, ...], world: str, speed: float, load: float) -> 
         "currency": "EUR",
         "stagger": max(0.2, min(10.0, 4.0 / speed)),
     }
-    return {"schema_version": 1, "rig": rig, "group": [standard, long]}
+    proxy = {"port": endpoint}
+    return {"schema_version": 1, "rig": rig, "proxy": proxy, "group": [standard, long]}
 
 
 def _forget_last(places: Home) -> None:
@@ -165,12 +193,24 @@ class DemoRig:
         world = str(base / "world.sock")
         if len(os.fsencode(world)) > 100:
             raise DemoError(f"{base} is too long a path for a socket: set RIGCTL_HOME to a shorter")
-        self.paths = DemoPaths(str(base), places, str(base / "cards.json"), world, free_ports(2))
+        *ports, endpoint = free_ports(3)
+        self.paths = DemoPaths(
+            str(base), places, str(base / "cards.json"), world, tuple(ports), endpoint
+        )
         # A new world is a new driver: limits set through an earlier one are gone (C09).
         Path(f"{self.paths.cardfile}.limits").unlink(missing_ok=True)
-        table = rig_table(self.paths.ports, world, self.speed, self._load_seconds)
+        table = rig_table(self.paths.ports, endpoint, world, self.speed, self._load_seconds)
         places.config.write_text(FIRST_LINE + tomli_w.dumps(table), encoding="utf-8")
+        self._make_keys()
         return self.paths
+
+    def _make_keys(self) -> None:
+        """Clients with names, so that the panel can tell who asks for what."""
+        keys = {name: new_key() for name in CLIENTS}
+        clients = [ClientConfig(name, hash_key(key)) for name, key in keys.items()]
+        write_clients(self.paths.places.clients, clients)
+        lines = "".join(f"{name} {key}\n" for name, key in keys.items())
+        replace_file(self.paths.keys, lines.encode())
 
     def start_world(self) -> None:
         """Start the process that owns the cards. DemoError when it does not come up."""
@@ -211,7 +251,7 @@ class DemoRig:
         command = [
             *(sys.executable, "-m", "rigctl.sim.agents", "--scene", scene),
             *("--speed", str(self.speed), "--world", self.paths.world),
-            *map(str, self.paths.ports),
+            *("--endpoint", self.paths.url, "--keys", str(self.paths.keys)),
         ]
         self.paths.places.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (self.paths.places.logs / "agents.log").open("ab") as output:

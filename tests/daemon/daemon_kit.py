@@ -33,6 +33,7 @@ class Rig:
         self.demo = DemoRig(speed=speed, load_seconds=20.0, home=home)
         self.paths = self.demo.prepare()
         self.home = Path(self.paths.home)
+        self.paths.places.clients.unlink()  # a test makes those that it asks with
         self.daemon: subprocess.Popen[bytes] | None = None
         self.configure(lambda _: None)
 

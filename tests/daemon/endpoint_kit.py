@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 
 from daemon_kit import Rig
 
+from rigctl.adapters import proc
 from rigctl.sim.demo import free_ports
 
 HERE = str(Path(__file__).parent)
@@ -37,6 +39,17 @@ class EndpointRig(Rig):
             )
         self.wait(lambda: self.snapshot() is not None, "the daemon to answer")
         return self
+
+    def strays(self) -> list[int]:
+        """The proxies too, which carry no mark of the world: by the home in their command line."""
+        home = str(self.home).encode()
+        found = super().strays()
+        for pid in proc.scan():
+            with contextlib.suppress(OSError):
+                words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                if home in words and any(b"proxy" in word for word in words):
+                    found.append(pid)
+        return found
 
     def endpoint(self) -> dict[str, Any]:
         shown = self.snapshot()
