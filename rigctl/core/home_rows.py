@@ -33,13 +33,25 @@ def row(session: Session) -> dict[str, Any]:
     }
 
 
-def sessions(rows: Iterable[Any], now: Mono) -> tuple[list[Session], int]:
-    """The sessions of those rows, the least recently seen first, and how many rows were no good.
-    A later row of one label replaces the earlier."""
+def given(response: str, cluster: GroupName, run: str) -> dict[str, Any]:
+    """Who gave a response that may be continued."""
+    return {"response": response, "cluster": cluster, "run": run}
+
+
+def read(
+    rows: Iterable[Any], now: Mono
+) -> tuple[list[Session], list[tuple[str, GroupName, str]], int]:
+    """The sessions of those rows, the least recently seen first; the responses that can be
+    continued; and how many rows were no good. A later row of one label replaces the earlier."""
     found: dict[str, Session] = {}
+    answers: list[tuple[str, GroupName, str]] = []
     bad = 0
     for each in rows:
         try:
+            if "response" in each:
+                name = GroupName(str(each["cluster"]))
+                answers.append((str(each["response"]), name, str(each["run"])))
+                continue
             if each.get("ended") is True:
                 found.pop(str(each["label"]), None)
                 continue
@@ -51,7 +63,7 @@ def sessions(rows: Iterable[Any], now: Mono) -> tuple[list[Session], int]:
             bad += 1
             continue
         found[session.home.label] = session
-    return sorted(found.values(), key=lambda each: each.home.seen), bad
+    return sorted(found.values(), key=lambda each: each.home.seen), answers, bad
 
 
 def _session(row: dict[str, Any]) -> Session:

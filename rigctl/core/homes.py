@@ -39,6 +39,8 @@ class Homes:
         self._ended: list[Ended] = []
         self._changed: set[str] = set()
         self._answers: OrderedDict[str, tuple[GroupName, str]] = OrderedDict()
+        self._given: list[str] = []
+        """Of those, the ones that no row has told yet."""
         self._made = 0
 
     def __len__(self) -> int:
@@ -140,6 +142,7 @@ class Homes:
         if response:
             self._answers[response] = (cluster, run)
             self._answers.move_to_end(response)
+            self._given.append(response)
             while len(self._answers) > MOST_ANSWERS:
                 self._answers.popitem(last=False)
 
@@ -168,17 +171,23 @@ class Homes:
 
     def to_json(self) -> list[dict[str, Any]]:
         """Every session as a row of plain values: digests, no text."""
-        return [home_rows.row(each) for each in self._index.sessions.values()]
+        return [
+            *(home_rows.row(each) for each in self._index.sessions.values()),
+            *(home_rows.given(each, *at) for each, at in self._answers.items()),
+        ]
 
     def changes(self) -> list[dict[str, Any]]:
         """Rows of what changed since the last call; an ended session's row says only that. Rows
         appended to a file in this order and read back in it give the same homes."""
         changed, self._changed = self._changed, set()
+        given = [each for each in self._given if each in self._answers]
+        self._given = []
         live = [label for label in self._index.sessions if label in changed]
         gone = [label for label in changed if label not in self._index.sessions]
         return [
             *({"label": label, "ended": True} for label in sorted(gone)),
             *(home_rows.row(self._index.sessions[label]) for label in live),
+            *(home_rows.given(each, *self._answers[each]) for each in given),
         ]
 
     @classmethod
@@ -188,7 +197,10 @@ class Homes:
         """The homes of those rows, and how many rows could not be used: a broken one, or one
         from before a reboot (its time lies ahead), costs only itself."""
         homes = cls(most)
-        sessions, bad = home_rows.sessions(rows, now)
+        sessions, answers, bad = home_rows.read(rows, now)
+        for response, cluster, run in answers:
+            homes.gave(response, cluster, run)
+        homes._given.clear()
         for session in sessions:
             homes._index.add(session)
             homes._bound()

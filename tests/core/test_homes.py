@@ -284,3 +284,10 @@ def test_only_the_cluster_that_gave_a_response_is_remembered_with_it() -> None:
     ask = talk("go on", previous="resp_1")
     assert homes.find(ask, Mono(0.0), RoutePolicy()).pinned == (LONG, "l1")
     assert homes.find(talk("x", previous="resp_2"), Mono(0.0), RoutePolicy()).pinned is None
+    told, whole = homes.changes(), homes.to_json()
+    assert homes.changes() == []
+    for rows in (told, whole):
+        again, bad = Homes.from_json(json.loads(json.dumps(rows)), Mono(1.0))
+        assert bad == 0
+        assert again.changes() == []
+        assert again.find(ask, Mono(1.0), RoutePolicy()).pinned == (LONG, "l1")
