@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from support_endpoint import SPEC
 from support_rig import GIB, Card, Rig, identity
 
 from rigctl.core.cards import CardProcess
@@ -13,13 +14,23 @@ from rigctl.core.commands import (
     FreeGroup,
     LendStarted,
     ReclaimGroup,
+    RestartEndpoint,
     RestartGroup,
     SetSleepOnIdle,
     StartGroup,
     StopGroup,
 )
 from rigctl.core.durable import lasting, recall_group, recall_rig, remember
+from rigctl.core.endpoint_states import followed
+from rigctl.core.engine_states import Draining, Ready, Stopping
 from rigctl.core.facts import (
+    EndpointExited,
+    EndpointLinked,
+    EndpointRead,
+    EndpointSaid,
+    EndpointSpawned,
+    EndpointSpawnFailed,
+    EndpointUnlinked,
     EngineExited,
     EngineReady,
     EngineSpawned,
@@ -28,8 +39,17 @@ from rigctl.core.facts import (
     HolderGone,
 )
 from rigctl.core.ids import GroupName, Mono, ProcessIdentity, Wall
-from rigctl.core.orders import EndWorker, SignalMain, SignalWhole, SpawnEngine
+from rigctl.core.link_words import GateState, Hello
+from rigctl.core.orders import (
+    EndWorker,
+    SignalEndpoint,
+    SignalMain,
+    SignalWhole,
+    SpawnEndpoint,
+    SpawnEngine,
+)
 from rigctl.core.state import fresh_group, next_wake
+from rigctl.core.table import table
 from rigctl.core.view import view
 
 GROUPS = st.sampled_from([GroupName("standard"), GroupName("long")])
@@ -52,6 +72,11 @@ class World(RuleBasedStateMachine):
         self.foreign: set[int] = set()
         self.workers: set[ProcessIdentity] = set()
         self.next_pid = 1000
+        self.proxies: dict[ProcessIdentity, bool] = {}
+        """Living proxies, and whether each is linked."""
+        self.proxy_spawns = 0
+        self.rig.feed(EndpointRead(SPEC))
+        self._obey()
 
     def _obey(self) -> None:
         """Take in the orders that came since the last look, checking each."""
@@ -70,6 +95,12 @@ class World(RuleBasedStateMachine):
                         self._kill(process)
                 case EndWorker(process=process):
                     assert process in self.workers
+                case SpawnEndpoint(token=token):
+                    assert token
+                    assert self.proxy_spawns == 0, "two proxies being started at once"
+                    self.proxy_spawns += 1
+                case SignalEndpoint(process=process, number=number):
+                    assert number == 15 or process in self.proxies
         self.seen = len(self.rig.orders)
 
     @staticmethod
@@ -140,6 +171,67 @@ class World(RuleBasedStateMachine):
     @rule(group=GROUPS)
     def end_leftovers(self, group: GroupName) -> None:
         self.rig.ask(EndLeftovers(group))
+        self._obey()
+
+    @rule()
+    def restart_endpoint(self) -> None:
+        self.rig.ask(RestartEndpoint())
+        self._obey()
+
+    @rule(there=st.booleans())
+    def edit_proxy(self, there: bool) -> None:
+        self.rig.feed(EndpointRead(SPEC if there else None))
+        self._obey()
+
+    # ---- the endpoint ------------------------------------------------------------------
+
+    @precondition(lambda self: self.proxy_spawns)
+    @rule(ok=st.integers(0, 3))
+    def proxy_spawn_answers(self, ok: int) -> None:
+        self.proxy_spawns -= 1
+        if ok == 0:
+            self.rig.feed(EndpointSpawnFailed("port taken", final=False))
+        else:
+            process = identity(self.next_pid)
+            self.next_pid += 10
+            self.proxies[process] = False
+            self.rig.feed(EndpointSpawned(process))
+        self._obey()
+
+    @precondition(lambda self: self.proxies)
+    @rule(data=st.data(), up=st.booleans())
+    def proxy_links(self, data: st.DataObject, up: bool) -> None:
+        process = data.draw(st.sampled_from(sorted(self.proxies, key=lambda each: each.pid)))
+        self.proxies[process] = up
+        hello = Hello(1, "0", process.pid, f"{process.pid:08x}", "127.0.0.1:8000")
+        fact = EndpointLinked(process.pid, hello) if up else EndpointUnlinked(process.pid)
+        self.rig.feed(fact)
+        self._obey()
+
+    @precondition(lambda self: self.proxies)
+    @rule(data=st.data(), code=st.sampled_from([0, 1, -9, None]))
+    def proxy_ends(self, data: st.DataObject, code: int | None) -> None:
+        process = data.draw(st.sampled_from(sorted(self.proxies, key=lambda each: each.pid)))
+        del self.proxies[process]
+        self.rig.feed(EndpointUnlinked(process.pid))
+        self.rig.feed(EndpointExited(process, code, ""))
+        self._obey()
+
+    @precondition(lambda self: any(self.proxies.values()))
+    @rule(data=st.data(), group=GROUPS, count=st.integers(0, 2), late=st.integers(0, 1))
+    def gate_answers(self, data: st.DataObject, group: GroupName, count: int, late: int) -> None:
+        linked = sorted(each.pid for each, up in self.proxies.items() if up)
+        pid = data.draw(st.sampled_from(linked))
+        found = self.rig.group(group)
+        before = self.rig.engine(group)
+        gate = "finish" if isinstance(before, Draining) else "open"
+        drain = found.drains - late if gate == "finish" else 0
+        self.rig.feed(EndpointSaid(pid, GateState(group, drain, gate, count)))
+        after = self.rig.engine(group)
+        if isinstance(before, Draining) and isinstance(after, Stopping):
+            serving = self.rig.state.endpoint.serving
+            assert serving is not None
+            assert (late, count, pid) == (0, 0, serving.process.pid)
         self._obey()
 
     # ---- the world ---------------------------------------------------------------------
@@ -249,6 +341,22 @@ class World(RuleBasedStateMachine):
             assert again is None or again > self.rig.now or self.rig.state != before
 
     @invariant()
+    def a_living_proxy_is_followed(self) -> None:
+        """No proxy of ours lives outside the daemon's sight, and one at most serves."""
+        pids = {each.pid for each in followed(self.rig.state.endpoint.keeper)}
+        assert {each.pid for each in self.proxies} <= pids
+
+    @invariant()
+    def the_table_says_where_work_may_go(self) -> None:
+        """Open is the gate of a serving engine alone; a drain's carries its number."""
+        made = table(self.rig.state, Mono(self.rig.now), 1, True)
+        for group in () if made is None else made.groups:
+            engine = self.rig.engine(group.name)
+            assert (group.gate == "open") == isinstance(engine, Ready)
+            assert (group.gate == "finish") == isinstance(engine, Draining)
+            assert (group.drain > 0) == (group.gate == "finish")
+
+    @invariant()
     def operations_are_bounded_and_one_a_group_runs(self) -> None:
         """A later act ends an earlier one of its group: nobody waits for a forgotten outcome."""
         running = [each for each in self.rig.state.operations if each.running]
@@ -279,6 +387,11 @@ class World(RuleBasedStateMachine):
             each.id for each in self.rig.state.operations
         ]
         assert lasting(self.rig.state) == lasting(self.rig.state)
+        left = saved["endpoint"]
+        known = [left["serving"], left["opening"], *left["leaving"]]
+        assert {each["pid"] for each in known if each} == {
+            each.pid for each in followed(self.rig.state.endpoint.keeper)
+        }
 
 
 class TestRigMachine(World.TestCase):  # type: ignore[misc]
