@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import tomli_w
 from cli_rig import until
+
+from rigctl.sim.demo import free_ports
 
 RIG = """
 schema_version = 1
@@ -116,6 +121,74 @@ def test_the_demo_can_be_run_and_left(demo, home, rigctl) -> None:
     until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), "the engines' end", 60)
     until(lambda: rigctl("status").returncode == 3, "the daemon's end", 60)
     assert time.monotonic() - began < 120
+
+
+MODEL = "qwen3.8-27b"
+"""What the demo's engines are called."""
+
+
+def chat(port: int, key: str = "") -> tuple[int, dict[str, str]]:
+    """Status and headers of one short request at the endpoint."""
+    headers = {"content-type": "application/json"}
+    if key:
+        headers["authorization"] = f"Bearer {key}"
+    asked = {"model": MODEL, "max_tokens": 8, "messages": [{"role": "user", "content": "hello"}]}
+    talk = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        talk.request("POST", "/v1/chat/completions", json.dumps(asked), headers)
+        answer = talk.getresponse()
+        answer.read()
+        return answer.status, {name.lower(): value for name, value in answer.getheaders()}
+    finally:
+        talk.close()
+
+
+def test_the_endpoint_follows_its_keys_and_its_file(demo, home, rigctl) -> None:
+    """It explains what it did, a key closes it, and a new port waits for the restart."""
+    file = home / "rig.toml"
+
+    def view() -> dict[str, object]:
+        done = rigctl("endpoint", "--json")
+        return json.loads(done.stdout) if done.stdout else {}
+
+    def ready() -> bool:
+        shown = rigctl("status", "--json").stdout
+        return bool(shown) and all(one["state"] == "ready" for one in json.loads(shown)["groups"])
+
+    until(ready, "both engines", 60)
+    rig = tomllib.loads(file.read_text())
+    first, second = free_ports(2)
+    first = rig.get("proxy", {}).get("port", first)
+    file.write_text(tomli_w.dumps(rig | {"proxy": {"port": first}}))
+    until(lambda: view().get("state") == "up", "the endpoint", 60)
+    assert view()["base_url"] == f"http://127.0.0.1:{first}/v1"
+    made = rigctl("keys", "add", "visitor")
+    assert made.returncode == 0, made.stderr
+    key = made.stdout.strip()
+    until(lambda: chat(first)[0] == 401, "the key to count", 30)
+    until(lambda: chat(first, key)[0] == 200, "visitor to be let in", 30)
+    status, headers = chat(first, key)
+    assert (status, headers["x-rig-cluster"]) == (200, "standard"), headers
+    request = headers["x-rig-request"]
+    until(lambda: request in rigctl("route", "explain").stdout, "the decision", 30)
+    explained = rigctl("route", "explain", "--request", request).stdout
+    assert f"{request}  visitor  session" in explained
+    assert "to standard by the rule `" in explained
+    assert "visitor" in rigctl("sessions", "--client", "visitor").stdout
+    file.write_text(tomli_w.dumps(rig | {"proxy": {"port": second}}))
+    assert f"still listens on 127.0.0.1:{first}" in rigctl("config", "check").stderr
+
+    def moved() -> bool:
+        # The daemon looks at its file once a second: a restart right after the edit may be early.
+        done = rigctl("endpoint", "restart")
+        assert done.returncode == 0, done.stderr
+        return view()["base_url"] == f"http://127.0.0.1:{second}/v1"
+
+    until(moved, "the new port", 30)
+    until(lambda: chat(second, key)[0] == 200, "an answer at the new port", 30)
+    assert rigctl("keys", "remove", "visitor", "--yes").returncode == 0
+    until(lambda: chat(second, key)[0] != 200 or chat(second)[0] == 200, "the key's end", 30)
+    assert rigctl("status", "--check").returncode == 0
 
 
 def test_scenes_are_listed_and_unknown_ones_refused(rigctl) -> None:
