@@ -99,6 +99,16 @@ class DemoPane(TmuxPane):
         found: dict[str, Any] = next(g for g in self.status()["groups"] if g["name"] == name)
         return found
 
+    def endpoint(self) -> dict[str, Any]:
+        """The one address in front of the groups, with its rows."""
+        found: dict[str, Any] = self.status()["endpoint"]
+        return found
+
+    def sessions(self, *states: str) -> list[dict[str, Any]]:
+        """Its rows in these states; in any, without one."""
+        rows = self.endpoint()["rows"]["sessions"]
+        return [row for row in rows if not states or row["state"] in states]
+
     def cards(self, name: str) -> list[dict[str, Any]]:
         """The group's cards of it."""
         return [card for card in self.status()["cards"] if card["group"] == name]

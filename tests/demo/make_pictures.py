@@ -44,6 +44,25 @@ def screen(pane: DemoPane, key: str, wanted: str, name: str) -> None:
     pane.escape()
 
 
+def sessions(pane: DemoPane) -> None:
+    """Who waits for whom, at both sizes, and the one that all wait for in full."""
+    pane.press("S")
+    pane.until_match(r"▲ stalled \d+ s")
+    pane.press("G")
+    time.sleep(1.5)
+    picture(pane, "sessions", LARGE)
+    pane.keys("Enter")
+    pane.until("makes wait")
+    time.sleep(1.5)
+    picture(pane, "session", LARGE)
+    pane.escape()
+    pane.resize(*SMALL)
+    time.sleep(1.5)
+    picture(pane, "sessions-80x24", SMALL)
+    pane.resize(*LARGE)
+    pane.escape()
+
+
 def main() -> int:
     """The wall at real speed: what is ready, what is asked, what is lent, what stalls."""
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -64,6 +83,7 @@ def main() -> int:
         time.sleep(1.5)
         picture(pane, "overview-80x24", SMALL)
         pane.resize(*LARGE)
+        sessions(pane)
         pane.press("1")
         pane.until("▸ standard")
         screen(pane, "Enter", "Start phases", "group")

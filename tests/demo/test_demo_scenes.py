@@ -13,15 +13,19 @@ from support_tmux import TmuxPane
 
 pytestmark = [pytest.mark.tmux, pytest.mark.timeout(240)]
 
-STALL = re.compile(r"PREFILL STALL (\d+) s +3 answers wait.*\n.*?(\d+)k of 122k left, ~(\d+) s")
+STALL = re.compile(
+    r"PREFILL STALL (\d+) s +3 answers wait.*\n"
+    r".*?([0-9a-f]{8}) (?:makes wait:|holds) .*\n"
+    r".*?(\d+)k of 12\dk left, ~(\d+) s"
+)
 
 
-def stalled(text: str) -> tuple[int, int, int]:
-    """Seconds since, thousands of tokens left and ETA of the stall on show."""
+def stalled(text: str) -> tuple[int, str, int, int]:
+    """Seconds since, whose prompt, thousands of tokens left and ETA of the stall on show."""
     found = STALL.search(text)
     assert found, text
-    since, left, eta = (int(part) for part in found.groups())
-    return since, left, eta
+    since, culprit, left, eta = found.groups()
+    return int(since), culprit, int(left), int(eta)
 
 
 def daemon_of(home: str) -> psutil.Process:
@@ -41,8 +45,15 @@ def test_the_wall_two_panels_and_a_dead_daemon() -> None:
         with TmuxPane([*RIGCTL, "panel"], size=SMALL, RIGCTL_HOME=pane.home) as other:
             for one in (pane, other):
                 one.until_match(STALL.pattern, patience=60)
-            since, left, eta = stalled(pane.text())
+            since, culprit, left, eta = stalled(pane.text())
             told = pane.group("standard")["flow"]
+            (reads,) = pane.sessions("prefilling")
+            assert culprit == reads["session"]
+            assert reads["context"] > 100_000
+            waiting = pane.sessions("stalled")
+            assert {row["behind"] for row in waiting} == {culprit}
+            assert len(waiting) == 3
+            proxy = pane.endpoint()["pid"]
             assert told["state"] == "stalled"
             assert abs(told["since"] - since) <= 3
             assert abs(told["tokens_left"] / 1000 - left) <= 9
@@ -62,6 +73,11 @@ def test_the_wall_two_panels_and_a_dead_daemon() -> None:
             assert daemon_of(pane.home).pid != killed.pid
             view = pane.group("standard")
             assert (view["pid"], view["adopted"]) == (pid, True)
+            # Another process carries the answers: none of them noticed.
+            until(lambda: pane.endpoint()["state"] == "up", "the endpoint's link")
+            assert pane.endpoint()["pid"] == proxy
+            before = {row["request"] for row in (reads, *waiting)}
+            assert before <= {row["request"] for row in pane.sessions()}
             for one in (pane, other):
                 one.until_match(r"standard.*● ready")
             other.press("q")

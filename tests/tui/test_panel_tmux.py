@@ -97,7 +97,8 @@ def test_reclaim_from_key_to_outcome(size: tuple[int, int]) -> None:
 
 
 SESSION_KEYS = (
-    ("j", "▸ bob"), ("G", "▸ .*77aa88bb"), ("g", "▸ anna"), ("Enter", "asked at"), ("Escape", "1170"),
+    ("j", "▸ bob"), ("G", "▸ .*77aa88bb"), ("g", "▸ anna"),
+    ("Enter", "asked at"), ("Escape", "1170"),
     ("/", "show only sessions with"), ("stalled", "▸ bob"), ("Enter", "only: stalled"),
     ("Escape", "claude"), ("y", "1170"),
 )  # fmt: skip
