@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,13 @@ from rig_views import rig
 
 from rigctl.control import wire
 from rigctl.core.commands import Accepted, Answer, Command, FreeGroup, StopDaemon
+from rigctl.core.facts import EndpointSaid, Fact
 from rigctl.core.ids import GroupName, OperationId
+from rigctl.core.link_words import ToDaemon
 from rigctl.core.snapshot import JournalEntry
+from rigctl.daemon.link import LinkConnection, LinkHub
 from rigctl.daemon.mailbox import Broadcast
+from rigctl.daemon.route_ring import RouteRing
 
 FREE = FreeGroup(GroupName("long"), "training")
 
@@ -37,6 +42,18 @@ class Loop:
         self.asked: list[tuple[Command, int]] = []
         self.entries: list[JournalEntry] = []
         self.logs = logs
+        self.routes = RouteRing()
+        self.facts: list[Fact] = []
+        self.proxies = {os.getpid()}
+        self.draining: set[str] = set()
+        self.greeted: list[int] = []
+        self.links = LinkHub(
+            post=self.facts.append,
+            knows=self.proxies.__contains__,
+            draining=self.draining.__contains__,
+            routes=lambda told: self.routes.put(told.records),
+            greeted=self.greeted.append,
+        )
 
     def looked(self) -> None:
         """A single look needs no hurry here."""
@@ -56,6 +73,13 @@ class Loop:
     def log_path(self, group: str, previous: int) -> Path | None:
         number = f".{previous}" if previous else ""
         return self.logs / f"{group}{number}.log" if group == "long" else None
+
+    def open_link(self, line: bytes, pid: int) -> LinkConnection:
+        return self.links.open(line, pid)
+
+    def said(self) -> list[ToDaemon]:
+        """What proxies said and was passed on."""
+        return [each.message for each in self.facts if isinstance(each, EndpointSaid)]
 
     def publish(self, seq: int) -> None:
         self.broadcast.publish(wire.encode_snapshot(dataclasses.replace(rig(), seq=seq)))
