@@ -32,7 +32,7 @@ WE_REFUSE: Final[dict[str, str]] = {
     r"(Content-Length can't be present|Transfer-Encoding can't be present)": (
         "two framings: h11 lets chunked win (RFC 9112 6.3 allows both)"
     ),
-    r"(a transfer coding other than chunked|[Ii]nvalid `Transfer-Encoding`)": (
+    r"a transfer coding other than chunked|([Ii]nvalid|Empty) `?Transfer-Encoding": (
         "h11 refuses these as well where it comes so far, and takes them in HTTP/1.0"
     ),
     r"HTTP/1\.0 with Transfer-Encoding": "a proxy between might not see the chunks",

@@ -18,6 +18,8 @@ from rigctl.adapters.http1.messages import (
 from rigctl.adapters.http1.parsing import End
 
 _BODILESS = (204, 304)
+_LUMP = 1024 * 1024
+"""Bytes of a body kept as they were read."""
 
 
 class Wire(Protocol):
@@ -71,6 +73,7 @@ class Exchange:
         self._whole = not head.has_body
         self._invited = not head.expects_continue
         self._gathering = False
+        self._lump = bytearray()
         self._refusal: RequestError | None = None
         self._chunked = False
         self._silent = head.method == "HEAD"
@@ -136,9 +139,15 @@ class Exchange:
         self._connection.reconsider_reading()
         while await self._more():
             pass
+        self._gathering = False
         parts, self._parts = self._parts, deque()
         self._held = 0
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        if not self._lump:
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+        lump, self._lump = self._lump, bytearray()
+        for part in parts:
+            lump += part
+        return bytes(lump)
 
     async def _more(self) -> bool:
         """Wait for more of the body; False at its end."""
@@ -253,8 +262,17 @@ class Exchange:
             self._parts.append(part)
             self._held += len(part)
             if self._gathering:
+                self._press()
                 return
         self._wake()
+
+    def _press(self) -> None:
+        """Join what has come, past a size: thousands of reads kept apart would stay with malloc."""
+        if self._held > _LUMP:
+            for part in self._parts:
+                self._lump += part
+            self._parts.clear()
+            self._held = 0
 
     def _wake(self) -> None:
         if self._arrived is not None and not self._arrived.done():
@@ -265,6 +283,7 @@ class Exchange:
         if self._refusal is None:
             self._refusal = refusal
             self._parts.clear()
+            self._lump.clear()
             self._held = 0
             self._wake()
 
