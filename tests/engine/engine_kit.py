@@ -33,6 +33,8 @@ class Kind:
     name: str
     installed: Installed | None
     model: str
+    more: tuple[tuple[str, str], ...] = ()
+    """Further environment variables."""
 
     @property
     def real(self) -> bool:
@@ -56,8 +58,9 @@ class Kind:
     def env(self) -> dict[str, str]:
         """The environment it runs in."""
         if self.installed is not None:
-            return {**os.environ, **self.installed.env}
-        return {**os.environ, "SIM_LOAD_SECONDS": "3", "SIM_ORPHAN_SECONDS": "30"}
+            return {**os.environ, **self.installed.env, **dict(self.more)}
+        own = {"SIM_LOAD_SECONDS": "3", "SIM_ORPHAN_SECONDS": "30"}
+        return {**os.environ, **own, **dict(self.more)}
 
 
 def simulated_kind(folder: Path) -> Kind:

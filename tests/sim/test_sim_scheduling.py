@@ -132,6 +132,13 @@ def test_an_aborted_prefill_gives_everything_back() -> None:
     long.finish = "abort"
     assert batcher.over() == [long]
     assert batcher.pool.pinned == 0
+    again = request("again", mark(5000, "y"))
+    batcher.add(again)
+    batch = batcher.next()
+    again.finish = "abort"  # while its chunk runs
+    batcher.prefilled(batch)  # type: ignore[arg-type]
+    assert batcher.over() == [again]
+    assert batcher.pool.pinned == 0
     assert batcher.idle
 
 

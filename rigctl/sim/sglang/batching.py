@@ -223,7 +223,7 @@ class Batcher:
             request = part.request
             request.computed += part.count
             if request.finish:
-                self._release(request)
+                self.running.append(request)  # `over` takes it out and tells it
             elif not part.last:
                 self.chunked = request
             else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from rigctl.sim.sglang import replies
@@ -95,6 +95,9 @@ class OpenAi:
         self._wish = run.wish
         self._chat = run.wish.path == CHAT
         self._begun: set[int] = set()
+        self._ended: list[Said] = []
+        self._spoke = 0
+        """The choice that said something last."""
 
     def open(self) -> bytes:
         return b""
@@ -109,20 +112,24 @@ class OpenAi:
         told: replies.Json = {}
         if usage and self._wish.usage_each:
             told = {"usage": self._run.usage()}
-        elif usage and (not self._chat or self._wish.tools):
+        elif not self._chat or row["delta"].get("role", "") is None:
             told = {"usage": None}
-        rid = self._run.answers[piece.choice].request.rid
+        rid = self._run.answers[self._spoke if piece.finish else piece.choice].request.rid
         return self._frame([{"index": piece.choice, **row, **tail}], rid, **told)
 
     def _role(self, piece: Said) -> bytes:
         if not self._chat or piece.choice in self._begun:
             return b""
         self._begun.add(piece.choice)
+        piece = replace(piece, finish="")
         delta = {"reasoning_content": None, "role": "assistant", "content": ""}
         return self._choice(piece, {"delta": delta}, False)
 
     def said(self, piece: Said) -> bytes:
         out = self._role(piece)
+        piece = replace(piece, finish="")
+        if piece.tokens or piece.calls:
+            self._spoke = piece.choice
         if not self._chat:
             return out + (self._choice(piece, {"text": piece.text}, True) if piece.text else b"")
         base: replies.Json = {"reasoning_content": None}
@@ -158,14 +165,24 @@ class OpenAi:
         return {"content": rows}
 
     def finished(self, piece: Said) -> bytes:
+        """Every choice's finish at once, when all are done: under the last speaker's id."""
+        out = self._role(piece)
+        self._ended.append(piece)
+        if len(self._ended) < len(self._wish.choices):
+            return out
         row = {"delta": {"reasoning_content": None}} if self._chat else {"text": ""}
-        more = {"finish_reason": piece.finish, "matched_stop": self._run.matched(piece)}
-        return self._role(piece) + self._choice(piece, row, not self._chat, **more)
+        for ended in self._ended:
+            more = {"finish_reason": ended.finish, "matched_stop": self._run.matched(ended)}
+            out += self._choice(ended, row, False, **more)
+        return out
 
     def last(self) -> bytes:
         if not self._wish.usage_asked:
             return b""
-        return self._frame([], self._run.answers[-1].request.rid, usage=self._run.usage())
+        usage = self._run.usage()
+        if not self._chat:
+            del usage["completion_tokens_details"]
+        return self._frame([], self._run.answers[self._spoke].request.rid, usage=usage)
 
     def done(self) -> bytes:
         return DONE

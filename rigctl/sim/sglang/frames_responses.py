@@ -11,6 +11,8 @@ from rigctl.sim.sglang.frames import Run, call_id
 from rigctl.sim.sglang.generation import Said
 from rigctl.sim.sglang.refusals import RefusedError
 
+_TOOL = dict.fromkeys(("description", "tools", "defer_loading", "format")) | {"strict": False}
+"""What an echoed tool has beside what was sent."""
 _ENDS = {"length": ("incomplete", "max_output_tokens"), "abort": ("failed", "")}
 
 
@@ -33,6 +35,10 @@ class Responses:
         body = {**row, "sequence_number": self._number, "type": kind}
         return b"event: %s\ndata: %s\n\n" % (kind.encode(), replies.dump(body))
 
+    @property
+    def _over(self) -> bool:
+        return self._status != "in_progress"
+
     def _response(self, error: replies.Json | None = None) -> replies.Json:
         body = self._run.wish.body
         reasoning = body.get("reasoning") or {}
@@ -43,10 +49,10 @@ class Responses:
             "model": self._run.wish.model,
             "output": self._items,
             "status": self._status,
-            "usage": None if self._status == "in_progress" or error else self._usage(),
+            "usage": self._usage() if self._run.answers and self._over else None,
             "parallel_tool_calls": True,
             "tool_choice": body.get("tool_choice", "auto"),
-            "tools": body.get("tools") or [],
+            "tools": [_TOOL | tool for tool in body.get("tools") or ()],
             "error": error,
             "incomplete_details": {"reason": self._why} if self._why else None,
             "instructions": body.get("instructions"),
@@ -95,7 +101,10 @@ class Responses:
             part = {"text": "", "type": "reasoning_text"}
         else:
             item = {"id": f"msg_{uuid.uuid4().hex}", "content": [], "role": "assistant"}
-            item |= {"type": "message", "phase": None}
+            item |= {
+                "type": "message",
+                "phase": "commentary" if self._run.wish.tools else "final_answer",
+            }
             part = {"annotations": [], "text": "", "type": "output_text", "logprobs": None}
         self._items.append({**item, "status": "in_progress"})
         at = {"output_index": len(self._items) - 1}
@@ -116,7 +125,9 @@ class Responses:
             part: replies.Json = {"text": self._text, "type": name}
             if name == "output_text":
                 part |= {"annotations": [], "logprobs": None}
-            out = self._event(f"response.{name}.done", content_index=0, text=self._text, **at)
+            logs: replies.Json = {"logprobs": []} if name == "output_text" else {}
+            at_text = {"content_index": 0, "text": self._text, **logs}
+            out = self._event(f"response.{name}.done", **at_text, **at)
             out += self._event("response.content_part.done", content_index=0, part=part, **at)
             item["content"] = [part]
         item["status"] = "completed"
@@ -131,7 +142,8 @@ class Responses:
                 out += self._in(kind)
                 name = "reasoning_text" if kind == "reasoning" else "output_text"
                 self._text += text
-                row = {"content_index": 0, "delta": text}
+                row: replies.Json = {"content_index": 0, "delta": text}
+                row |= {"logprobs": []} if kind == "message" else {}
                 out += self._event(f"response.{name}.delta", **row, **self._at())
         for part in piece.calls:
             if part.name:

@@ -46,7 +46,7 @@ class Identity:
 
     @property
     def input_limit(self) -> int:
-        """The longest prompt the scheduler takes."""
+        """Tokens of the shortest prompt that the scheduler refuses for its pool."""
         return min(self.context, self.pool) - 6
 
     @property

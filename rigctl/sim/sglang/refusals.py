@@ -14,6 +14,10 @@ _HOME = "/opt/sglang/python/sglang/srt/entrypoints/http_server.py"
 _ANTHROPIC = {400: "invalid_request_error", 404: "not_found_error", 503: "overloaded_error"}
 
 
+UNTOLD = object()
+"""What was sent, where a refusal does not echo it."""
+
+
 class RefusedError(Exception):
     """A body that SGLang does not take; the text is its own."""
 
@@ -36,7 +40,9 @@ class InvalidError(RefusedError):
     def __init__(self, path: str, place: Sequence[object], say: str, given: object) -> None:
         self.place = tuple(place)
         self.short = say
-        row = {"type": "value_error", "loc": ("body", *place), "msg": say, "input": given}
+        row: dict[str, Any] = {"type": "value_error", "loc": ("body", *place), "msg": say}
+        if given is not UNTOLD:
+            row["input"] = given
         super().__init__(
             f'1 validation error:\n  {row}\n\n  File "{_HOME}", line 1870, in endpoint\n'
             f"    POST {path} [{row}]",
@@ -54,8 +60,11 @@ def body_of(path: str, wrong: RefusedError) -> dict[str, Any]:
         if not isinstance(wrong, EngineRefusedError) or wrong.status >= 500:
             kind = _ANTHROPIC.get(wrong.status, "api_error")
         return {"type": "error", "error": {"type": kind, "message": say}}
-    row = {"message": str(wrong), "type": wrong.kind, "param": wrong.param, "code": wrong.status}
+    row: dict[str, Any] = {"message": str(wrong), "type": wrong.kind}
+    row |= {"param": wrong.param, "code": wrong.status}
     if path.startswith(RESPONSES):
+        if row["type"] == "BadRequest":
+            row["message"] = f"{wrong} {wrong}"  # the real one says it twice
         if row["type"] in ("BadRequest", "BadRequestError"):
             row["type"] = "invalid_request_error"
         return {"error": row}
@@ -79,7 +88,7 @@ def check_lengths(tokens: int, wanted: int | None, identity: Identity) -> int:
             "Please reduce the number of tokens in the input messages or the completion to fit "
             "within the limit."
         )
-    if tokens > identity.input_limit:
+    if tokens >= identity.input_limit:
         raise EngineRefusedError(
             f"Input length ({tokens} tokens) exceeds the maximum allowed length "
             f"({identity.input_limit} tokens). Use a shorter input or enable --allow-auto-truncate."

@@ -106,6 +106,11 @@ class Speech:
         speech._fixed[len(words)] = Token("", thought=thinks and ends == len(words))
         return speech
 
+    @property
+    def calls(self) -> bool:
+        """Whether it will call a tool."""
+        return any(token.call is not None for token in self._fixed.values())
+
     def token(self, number: int) -> Token:
         """The `number`th token, from 0."""
         fixed = self._fixed.get(number)

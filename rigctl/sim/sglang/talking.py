@@ -15,7 +15,7 @@ from rigctl.sim.sglang.engine import Engine
 from rigctl.sim.sglang.identity import Identity
 from rigctl.sim.sglang.logs import Log
 from rigctl.sim.sglang.messages_body import chat_of_messages
-from rigctl.sim.sglang.refusals import MESSAGES, RESPONSES, InvalidError, RefusedError
+from rigctl.sim.sglang.refusals import MESSAGES, RESPONSES, UNTOLD, InvalidError, RefusedError
 from rigctl.sim.sglang.responses_body import input_messages
 from rigctl.sim.sglang.wishes import read_chat, read_wish
 
@@ -36,7 +36,7 @@ async def read_body(exchange: Exchange) -> Mapping[str, Any]:
     kind = exchange.head.header(b"content-type") or b"application/json"
     if kind.split(b";")[0].strip().lower() != b"application/json":
         say = "Unsupported Media Type: Only 'application/json' is allowed"
-        raise InvalidError(path, ("content-type",), say, kind.decode("latin-1"))
+        raise InvalidError(path, ("content-type",), say, UNTOLD)
     raw = await exchange.body()
     if not raw:
         raise InvalidError(path, (), "Field required", None)
