@@ -13,12 +13,11 @@ from rigctl.config.clients import read_clients
 from rigctl.config.flags import canonical
 from rigctl.config.load import load
 from rigctl.config.paths import Home
-from rigctl.config.plan import own_flags
+from rigctl.config.plan import HEADER_OVERRIDES, own_flags
 from rigctl.config.proxy_checks import is_loopback
 from rigctl.config.schema import ConfigError, GroupConfig
 from rigctl.core.doctor_facts import EndpointFacts, ServedEngine
 
-HEADER_OVERRIDES = "SGLANG_ENABLE_REQUEST_HEADER_OVERRIDES"
 NOT_RUNNING = "planned, not running"
 """How `config.diff` ends the line of a flag that the running engine lacks."""
 
@@ -76,14 +75,15 @@ def _engine(
     differs = view["differs"] if view else ()
     lacks = {line.split(":")[0] for line in differs if line.endswith(NOT_RUNNING)}
     flags = {canonical(word) for word in argv if word.startswith("--")} - lacks
-    variable = group.env.get(HEADER_OVERRIDES) or os.environ.get(HEADER_OVERRIDES) or ""
+    variable = group.env.get(HEADER_OVERRIDES) or os.environ.get(HEADER_OVERRIDES) or "1"
     effective = number(view["slots"]["effective"]) if view else None
     slots = row["slots"] if row and row["slots"] else effective
     return ServedEngine(
         group=group.name,
         session_cache="--enable-session-radix-cache" in flags,
         cache_report="--enable-cache-report" in flags,
-        header_rid=variable.lower() in ("1", "true") and HEADER_OVERRIDES not in lacks,
+        header_rid=variable.lower() in ("1", "true")
+        and not any(each.startswith(HEADER_OVERRIDES) for each in lacks),
         strict_thinking="--enable-strict-thinking" in flags,
         think_budget=group.think_budget,
         configured_slots=group.max_running_requests,

@@ -16,6 +16,8 @@ from rigctl.core.cards import CardSample
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
+HEADER_OVERRIDES = "SGLANG_ENABLE_REQUEST_HEADER_OVERRIDES"
+
 
 def launch_plan(
     group: GroupConfig,
@@ -38,7 +40,7 @@ def launch_plan(
     return LaunchPlan(
         group=group.name,
         argv=argv,
-        env=_variables(group, cards, environ),
+        env=_around_endpoint(config, environ) | _variables(group, cards, environ),
         masked=mask(argv),
         cards=tuple(card.uuid for card in cards),
     )
@@ -101,6 +103,14 @@ def _variables(
     if group.think_budget is not None:
         env["SGLANG_MAX_THINK_TOKENS"] = str(group.think_budget)
     return env | _around_proxies(group, {**environ, **env})
+
+
+def _around_endpoint(config: Config, environ: Mapping[str, str]) -> dict[str, str]:
+    """With the endpoint in front, a request on `/v1/messages` can carry an id in a header, which
+    is the only way to end it there when its client leaves. A value that is set already counts."""
+    if config.proxy is None or HEADER_OVERRIDES in environ:
+        return {}
+    return {HEADER_OVERRIDES: "1"}
 
 
 def _around_proxies(group: GroupConfig, environ: Mapping[str, str]) -> dict[str, str]:

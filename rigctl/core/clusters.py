@@ -50,7 +50,7 @@ class Cluster:
     """Tokens its KV pool holds; one request can never be longer. 0: not told yet."""
     slots: int = 1
     in_flight: int = 0
-    """Requests of ours that were sent and have not ended. Gauges lag; this does not."""
+    """Answers of ours under way there, one a choice. Gauges lag; this does not."""
     held_tokens: int = 0
     """Context tokens of those requests, as estimated: what the pool must hold at once."""
     prefill_left: Reading = NOT_YET

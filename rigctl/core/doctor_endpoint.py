@@ -93,7 +93,7 @@ def _engine(engine: ServedEngine) -> Iterable[Finding]:
                 f"{name} takes no request id from a header: a request on /v1/messages whose client "
                 "has gone keeps its slot until the engine notices by itself"
             ),
-            f'write env = {{ SGLANG_ENABLE_REQUEST_HEADER_OVERRIDES = "1" }} {again}',
+            f"rigctl restart {name}: rigctl starts it with the variable that allows that",
         ),
     )
     found = [Finding(name, WARNING, say, fix) for there, name, say, fix in lacks if not there]

@@ -74,7 +74,7 @@ class Admission:
         now, policy, board = self._now(), self._board.policy, self._board
         ask = request.ask
         found = self.homes.find(ask, now, policy)
-        request.source = found.source
+        request.at_home = ("" if found.home is None else found.home.cluster, found.tokens)
         learnt = found.learnt or self.learnt.value
         guess = estimate(ask.size, learnt, policy, request.counted)
         request.estimate = guess
@@ -172,8 +172,10 @@ class Admission:
             policy = self._board.policy
             request.tokens_held = held(guess, request.ask.output, policy)
             record.in_flight += 1
+            record.slots_taken += request.ask.choices
             record.held_tokens += request.tokens_held
-            record.unread[request.id] = guess.likely
+            cached = request.at_home[1] if request.at_home[0] == send.to else 0
+            record.unread[request.id] = max(0, guess.likely - cached)
             self._accounts.of(request.client).running += 1
             request.home = self.homes.settle(
                 request.ask, send.to, record.row.run, now, guess.likely, policy
@@ -190,6 +192,7 @@ class Admission:
     def release(self, request: Request, record: Record) -> None:
         """Its slot is free again."""
         record.in_flight -= 1
+        record.slots_taken -= request.ask.choices
         record.held_tokens -= request.tokens_held
         record.unread.pop(request.id, None)
         self._accounts.of(request.client).running -= 1

@@ -29,9 +29,11 @@ class Record:
         self.watch = ClusterWatch()
         self.progress: tuple[Mono, Progress] | None = None
         self.in_flight = 0
+        self.slots_taken = 0
+        """By those requests: one a choice."""
         self.held_tokens = 0
         self.unread: dict[str, int] = {}
-        """Prompt tokens of requests that had no byte yet, by request."""
+        """Prompt tokens, those not cached, of requests that had no byte yet, by request."""
         self.answer_seconds: Reading = NOT_YET
         self.prefill_rate: Reading = NOT_YET
         self.sent = self.overflow = self.failed = self.resent = 0
@@ -164,7 +166,7 @@ class Board:
             window=row.window,
             pool=row.pool,
             slots=record.slots,
-            in_flight=record.in_flight,
+            in_flight=record.slots_taken,
             held_tokens=record.held_tokens,
             prefill_left=left,
             prefill_rate=rate,

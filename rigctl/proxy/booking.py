@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 
 from rigctl.core.answer import Usage
+from rigctl.core.ask import Endpoint
 from rigctl.core.clusters import Refuse
 from rigctl.core.flow import RouteRecord
 from rigctl.core.ids import Mono, Wall
@@ -106,6 +107,9 @@ class Booking:
     ) -> None:
         reader = attempt.reader
         assert reader is not None
+        record = self._board.get(request.cluster)
+        if request.ask.endpoint is Endpoint.RESPONSES and record is not None:
+            self._admission.homes.gave(attempt.rid, record.name, record.row.run)
         usage = reader.usage
         if outcome in ("complete", "truncated", "failed"):
             self._accounts.count(request.client, usage)

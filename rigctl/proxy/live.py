@@ -22,6 +22,7 @@ class Request:
     __slots__ = (
         "arrived",
         "ask",
+        "at_home",
         "attempt",
         "body",
         "client",
@@ -47,7 +48,6 @@ class Request:
         "resent",
         "sent",
         "since",
-        "source",
         "state",
         "status",
         "tokens_held",
@@ -82,7 +82,6 @@ class Request:
         self.countable = True
         """False where no engine could count it."""
         self.home: Home | None = None
-        self.source = ""
         self.cluster: GroupName | None = None
         self.why: Why | None = None
         self.sent: Mono | None = None
@@ -98,6 +97,8 @@ class Request:
         self.last_comment = now
         self.commented = False
         """A keep-alive comment went out: the status is fixed at 200."""
+        self.at_home: tuple[str, int] = ("", 0)
+        """Its session's home, and the tokens of its prompt that are cached there."""
         self.tokens_held = 0
         self.status = 0
         self.flags: set[str] = set()

@@ -86,7 +86,6 @@ def rig_table(
         "SIM_WORLD": world,
         "SIM_SPEED": str(speed),
         "SIM_LOAD_SECONDS": str(load),
-        "SGLANG_ENABLE_REQUEST_HEADER_OVERRIDES": "1",
     }
     common: dict[str, object] = {
         "model": "Qwen/Qwen3.8-27B-FP8",

@@ -144,7 +144,12 @@ def test_what_the_engines_lack_is_read_from_both_files(home, rigctl) -> None:
     """rig.toml says what an engine is given; the running one may have been started without."""
     flags = 'flags = ["--enable-session-radix-cache"]\nmax_running_requests = 8\n'
     (home / "rig.toml").write_text(GROUP + flags + "[proxy]\nport = 8088\n")
-    lacking = group(differs=("--enable-cache-report: planned, not running",))
+    lacking = group(
+        differs=(
+            "--enable-cache-report: planned, not running",
+            "SGLANG_ENABLE_REQUEST_HEADER_OVERRIDES 1: planned, not running",
+        )
+    )
     shown = rig(simulated=True, groups=(lacking,), endpoint=endpoint())
     with serving(home, shown):
         told = findings(rigctl("doctor", "--json"))

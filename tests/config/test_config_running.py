@@ -118,7 +118,12 @@ def test_the_group_starts_the_same_server(
     found = differences(plan.argv, running.argv, plan.env, running.env)
     # What is always there for cards, a default that is written out, and a flag that the group's
     # own cards make needless.
-    allowed = ("CUDA_", "--base-gpu-id", "--grammar-backend xgrammar: planned")
+    allowed = (
+        "CUDA_",
+        "SGLANG_ENABLE_REQUEST_HEADER_OVERRIDES 1: planned",
+        "--base-gpu-id",
+        "--grammar-backend xgrammar: planned",
+    )
     assert [line for line in found if not line.startswith(allowed)] == []
 
 

@@ -53,6 +53,8 @@ class Engine:
     counted: int = 0
     count: int | None = None
     """What /tokenize says; None: it answers 404."""
+    efforts: tuple[str, ...] = ()
+    """Levels that its template takes; empty: all."""
     running: int = 0
     closed: list[str] = field(default_factory=list)
     port: int = 0
@@ -66,6 +68,10 @@ class Engine:
         """As kill -9 would: every connection breaks."""
         assert self.server is not None
         await self.server.close()
+
+    def _rejects(self, asked: dict[str, Any]) -> bool:
+        level = asked.get("reasoning_effort")
+        return level is not None and bool(self.efforts) and level not in self.efforts
 
     async def _handle(self, exchange: Exchange) -> None:
         path = exchange.head.path
@@ -82,6 +88,8 @@ class Engine:
             await exchange.respond(200, b"")
         elif path == "/tokenize" and self.count is None:
             await exchange.respond(404, b"{}", JSON)
+        elif path == "/tokenize" and self._rejects(json.loads(body)):
+            await exchange.respond(400, b"{}", JSON)
         elif path == "/tokenize":
             self.counted += b"reasoning_effort" not in body  # those are the start's probes
             await exchange.respond(200, json.dumps({"count": self.count}).encode(), JSON)
