@@ -82,10 +82,7 @@ def on_endpoint(state: RigState, fact: EndpointFact, now: Mono) -> Fed:
         case EndpointUnlinked(pid):
             return feed_keeper(state, Unlinked(pid), now)
         case EndpointRefused(pid, say):
-            if state.endpoint.mismatch == say:
-                return state, ()
-            state = replace(state, endpoint=replace(state.endpoint, mismatch=say))
-            return state, (WriteJournal("", "endpoint-version", say),)
+            return _refused(state, pid, say, now)
         case EndpointSaid(pid, message):
             return _said(state, pid, message, now)
         case _:
@@ -181,6 +178,21 @@ def _linked(state: RigState, pid: int, hello: Hello, now: Mono) -> Fed:
     seconds = now - before.since
     state = _restart_ends(state, "done", say, now)
     return state, (WriteJournal("", "endpoint-handed-over", say, {"served": seconds}), *orders)
+
+
+def _refused(state: RigState, pid: int, say: str, now: Mono) -> Fed:
+    """It serves all the same, by its last table: whom nobody can hear is not ended for it."""
+    notes: tuple[Order, ...] = ()
+    if state.endpoint.mismatch != say:
+        state = replace(state, endpoint=replace(state.endpoint, mismatch=say))
+        notes = (WriteJournal("", "endpoint-version", say),)
+    opening = state.endpoint.keeper.phase
+    if not isinstance(opening, Opening) or opening.process.pid != pid:
+        return state, notes
+    state, opened = feed_keeper(state, Linked(pid), now)
+    state, unheard = feed_keeper(state, Unlinked(pid), now)
+    state = _restart_ends(state, "partly", f"pid {pid} serves, but {say}", now)
+    return state, (*notes, *opened, *unheard)
 
 
 # ---- what it tells -------------------------------------------------------------------

@@ -254,6 +254,23 @@ def test_another_protocol_is_a_notice_until_one_of_the_two_is_new() -> None:
     assert "endpoint-version" not in rig.notices()
 
 
+def test_a_new_proxy_of_another_protocol_serves_and_is_not_ended_for_it() -> None:
+    """It said hello, so it accepts clients: the daemon's patience with its start is over."""
+    rig = Endpoint()
+    rig.feed(EndpointRead(SPEC))
+    rig.feed(EndpointSpawned(identity(7000)))
+    rig.feed(EndpointRefused(7000, "the daemon is older; `rigctl daemon stop`"))
+    before = len(rig.orders)
+    rig.tick(100.0)
+    assert rig.orders[before:] == []
+    assert rig.shown() == ("lost", "the daemon is older; `rigctl daemon stop`")
+    number = rig.accepted(RestartEndpoint())
+    rig.feed(EndpointSpawned(identity(7001)))
+    rig.feed(EndpointRefused(7001, "the daemon is older; `rigctl daemon stop`"))
+    assert rig.operation(number).state == "partly"
+    assert [(each.process.pid, each.number) for each in rig.of(SignalEndpoint)] == [(7000, 15)]
+
+
 def test_the_stall_line_names_who_is_read_and_who_waits() -> None:
     """While the watch sees waiting answers; a flow of long ago names nobody."""
     rig = endpoint()
