@@ -14,12 +14,11 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import msgspec
-
 from rigctl.bench.relay_frames import MODEL
 from rigctl.bench.relay_peers import Relay, await_answer, running
 from rigctl.bench.relay_plan import MEMORY_LIMIT, OURS
 from rigctl.config.paths import find_home
+from rigctl.control import link_wire
 from rigctl.core.ids import GroupName, Mono
 from rigctl.core.link_words import Table, TableGroup, TablePolicy
 
@@ -61,7 +60,7 @@ def ours(folder: Path, engines: Sequence[int]) -> Iterator[Relay]:
     home = find_home(str(folder))
     for place in (home.state, home.logs):
         place.mkdir(parents=True, exist_ok=True)
-    home.table.write_bytes(msgspec.json.encode(table(engines)))
+    home.table.write_bytes(link_wire.encode(table(engines)))
     with socket.create_server(("127.0.0.1", 0), backlog=512) as listener:
         port = listener.getsockname()[1]
         argv = [
