@@ -23,20 +23,20 @@ BY_DESIGN = (
     "`/server_info` shows flag defaults as given, not the values that SGLang resolves later.",
     "No `resource_tracker` process, no files in /dev/shm, no ZMQ sockets in /tmp.",
     (
-        "Ollama paths, `/v1/rerank`, `/v1/score`, audio, LoRA, weights and PD disaggregation are not "
-        "served (404); a completion takes one prompt, not a list of several."
+        "Ollama paths, `/v1/rerank`, `/v1/score`, audio, LoRA, weights and PD disaggregation are "
+        "not served (404); a completion takes one prompt, not a list of several."
     ),
     "`/v1/loads` ignores `include`.",
     (
-        "Answers are words of a fixed list, or a script that the prompt names (`say:all`); tools are "
-        "called by scripts only, grammars are accepted and ignored where a backend is there."
+        "Answers are words of a fixed list, or a script that the prompt names (`say:all`); tools "
+        "are called by scripts only, grammars are accepted and ignored where a backend is there."
     ),
     (
         "A thinking budget is kept (with --enable-strict-thinking) but was never compared: the CPU "
         "build ends at the first masked token. Neither were `regex` and `response_format`."
     ),
     "A schema refusal names one fault, the real one all of them, and no CORS header is sent.",
-    "An answer to a body without any Content-Type; the real one may refuse it.",
+    "A body without any Content-Type is taken; the real one was not asked.",
 )
 """Differences that a comparison of runs does not see."""
 

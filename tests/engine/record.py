@@ -1,7 +1,7 @@
 """Plays the engine suite's life and writes tests/data/sglang_run: `python tests/engine/record.py`.
 
-With RIGCTL_REAL_SGLANG=DIR a real engine is played too and recorded as `real.json`; without it
-only the list of differences is made again, from the recorded run and a fresh simulated one.
+With RIGCTL_REAL_SGLANG=DIR a real engine is played too, recorded as `real.json` and `talk.json`;
+without it only the list of differences is made again, from the recorded run and a fresh simulated one.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
 from engine_differences import report  # noqa: E402
 from engine_kit import Kind, simulated_kind  # noqa: E402
 from engine_play import play  # noqa: E402
+from engine_talk import talk  # noqa: E402
 from support_sglang import Installed  # noqa: E402
 
 DATA = HERE.parent / "data/sglang_run"
@@ -30,7 +31,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         if real_folder:
             installed = Installed(Path(real_folder))
-            facts = play(Kind("real", installed, installed.model), Path(folder), {})
+            kind = Kind("real", installed, installed.model)
+            spoken = talk(kind, Path(folder))
+            (DATA / "talk.json").write_text(json.dumps(spoken, indent=1, sort_keys=True) + "\n")
+            facts = play(kind, Path(folder), {})
             facts["version"] = installed.version
             recorded.write_text(json.dumps(facts, indent=1, sort_keys=True) + "\n")
         if not recorded.exists():

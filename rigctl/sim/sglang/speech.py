@@ -136,8 +136,8 @@ class Speech:
             at, stop = min(found)
             end = at if trim else at + len(stop)
             for back in range(number, -1, -1):
-                kept = said[starts[back] : max(starts[back], end)]
                 whole = self.token(back)
+                kept = whole.text[: max(0, end - starts[back])]
                 if kept == whole.text:
                     break
                 self._fixed[back] = Token(kept, whole.thought, whole.shown, whole.call)
