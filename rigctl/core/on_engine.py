@@ -55,6 +55,8 @@ EngineFact = (
 )
 
 SLEEP_FLAG = "--sleep-on-idle"
+_OTHER_HANDS = frozenset({"killed", "left", "unknown"})
+"""Kinds of death of which the engine's log names no cause of its own."""
 
 
 def on_engine(state: RigState, group: GroupState, fact: EngineFact, now: Mono) -> Fed:
@@ -114,7 +116,8 @@ def _exited(state: RigState, group: GroupState, fact: EngineExited, now: Mono) -
     blocked = group.lost_card or _driver_broken(state)
     why = failure.line if not blocked else f"{failure.line}; not restarted: {blocked}"
     final = failure.config_error or bool(blocked)
-    group = replace(group, remedy=failure.advice)
+    fault = "" if failure.kind in _OTHER_HANDS else failure.line
+    group = replace(group, remedy=failure.advice, fault=fault)
     notes: tuple[Order, ...] = ()
     if isinstance(group.engine.state, Draining) and fact.process == group.process:
         say = f"left by itself while it drained, answers may have broken: {failure.line}"

@@ -57,6 +57,8 @@ class GroupState:
     """Every pid seen in this engine's session, also those gone: NVML lists them a while longer."""
     foreign: ForeignEngineSeen | None = None
     last_exit: str = ""
+    fault: str = ""
+    """What its log named when it last died by itself; empty where another hand ended it."""
     remedy: str = ""
     """What to do about `last_exit`, by its cause: the next command."""
     crashes: int = 0

@@ -95,6 +95,7 @@ def _group(state: RigState, group: GroupState, now: Mono) -> TableGroup:
         session_radix=SESSION_RADIX in command,
         strict_thinking=STRICT_THINKING in command,
         think_budget=int(thinking) if thinking.isdecimal() else None,
+        fault="" if isinstance(engine, Ready | Draining | Loading) else group.fault,
         header_rid=_on(group.last_env, HEADER_OVERRIDES) and group.process is not None,
     )
 

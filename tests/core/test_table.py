@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from support_endpoint import LONG, Endpoint, endpoint
 from support_rig import rig_state
 
 from rigctl.core.commands import FreeGroup
+from rigctl.core.facts import EngineExited
 from rigctl.core.ids import Mono
 from rigctl.core.link_words import Table, TableGroup
 from rigctl.core.table import essence, lasting, table
@@ -82,3 +84,27 @@ def test_only_a_lasting_change_is_written_to_disk() -> None:
     assert lasting(two) == lasting(one)
     assert essence(two) != essence(one)
     assert table(rig_state(), Mono(0.0), 1, True) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "tail", "named"),
+    [
+        (-9, (), False),
+        (None, ("[2026-11-30 06:00:00] Decode batch, #running-req: 1",), False),
+        (-9, ("Subprocess scheduler_0 (pid=5) crashed with exit code -9.",), False),
+        (-9, ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",), True),
+        (1, ("RuntimeError: CUDA error: an illegal memory access was encountered",), True),
+    ],
+)
+def test_it_says_whether_a_prompt_may_have_killed_an_engine(
+    code: int | None, tail: tuple[str, ...], named: bool
+) -> None:
+    """One that was ended from outside is no prompt's doing; the proxy sends it elsewhere then."""
+    rig = endpoint()
+    process = rig.group("long").process
+    assert process is not None
+    assert made(rig).groups[1].fault == ""
+    rig.feed(EngineExited(LONG, process, code, tail))
+    row = made(rig).groups[1]
+    assert row.state not in ("ready", "draining")
+    assert bool(row.fault) is named
