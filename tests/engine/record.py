@@ -1,7 +1,7 @@
 """Plays the engine suite's life and writes tests/data/sglang_run: `python tests/engine/record.py`.
 
 With RIGCTL_REAL_SGLANG=DIR a real engine is played too, recorded as `real.json` and `talk.json`;
-without it only the list of differences is made again, from the recorded run and a fresh simulated one.
+without it only the list of differences is made again, from the recorded and a fresh simulated run.
 """
 
 from __future__ import annotations
