@@ -1,6 +1,6 @@
 """Makes assets/screenshots from the simulated rig in tmux: `python tests/demo/make_pictures.py`.
 
-Takes three minutes: the stall on the README's picture is a real one of the simulated engines, at
+Takes five minutes: the stall on the README's picture is a real one of the simulated engines, at
 their real speed. PNG where rsvg-convert is installed, else SVG;
 pngquant, where it is there, takes two thirds off their size. The font is DejaVu Sans Mono's
 (apt install librsvg2-bin pngquant fonts-dejavu-core).
@@ -45,12 +45,10 @@ def screen(pane: DemoPane, key: str, wanted: str, name: str) -> None:
 
 
 def sessions(pane: DemoPane) -> None:
-    """Who waits for whom, at both sizes, and the one that all wait for in full."""
+    """Who waits for whom on a small screen, and the one that all wait for in full."""
     pane.press("S")
     pane.until_match(r"▲ stalled \d+ s")
     pane.press("G")
-    time.sleep(1.5)
-    picture(pane, "sessions", LARGE)
     pane.keys("Enter")
     pane.until("makes wait")
     time.sleep(1.5)
@@ -91,6 +89,14 @@ def main() -> int:
         screen(pane, "p", "now", "plots")
         screen(pane, "J", "prefill stall began", "journal")
         screen(pane, "?", "Act on the marked group", "help")
+        pane.press("q")
+        pane.until("ENDED 0")
+    with DemoPane("team", size=LARGE) as pane:
+        pane.until_match(r"● ready.*● ready", patience=90)
+        pane.press("S")
+        # A moment that has all of it: answers, one that waits, a prompt that is read, and rest.
+        pane.until_match(r"(?s)(thinking|answering).*prefilling.*resting", patience=180)
+        picture(pane, "sessions", LARGE)
         pane.press("q")
         pane.until("ENDED 0")
     for file in sorted(FOLDER.iterdir()):

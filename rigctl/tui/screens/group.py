@@ -8,7 +8,7 @@ from rigctl.core.flow import ClusterRow
 from rigctl.core.reading import Missing, Reading
 from rigctl.core.snapshot import GroupView
 from rigctl.tui import words
-from rigctl.tui.endpoint import cluster
+from rigctl.tui.endpoint import client_of, cluster
 from rigctl.tui.glyphs import Glyphs
 from rigctl.tui.paint import Line, fit, hanging
 from rigctl.tui.screens.reading import ReadingScreen
@@ -87,9 +87,11 @@ def detail(state: PanelState, view: GroupView, cells: int, glyphs: Glyphs) -> li
     start: list[Line] = [heading("Start phases")] if view.phases else []
     start += [(("  ", "text"), *group_rows.phase_row(phase, glyphs)) for phase in view.phases]
     start.append(_estimate(view.start_estimate))
-    left = [state_part, start, _work(view, left_column(cells), glyphs)]
-    right = [_pools(view), _process(view), _power(view)]
     row = cluster(state.endpoint, view.name)
+    culprit = client_of(state.endpoint, row.culprit) if row is not None and row.culprit else ""
+    loud = flow_rows(view, left_column(cells) - 4, glyphs, row, culprit)
+    left = [state_part, start, _work(view, [line for _, line in loud])]
+    right = [_pools(view), _process(view), _power(view)]
     if row is not None:
         left.append(_at_endpoint(row))
     lines = side_by_side(left, right, cells, glyphs)
@@ -135,11 +137,11 @@ def _lease(view: GroupView, now: float, glyphs: Glyphs) -> list[Line]:
     return lines
 
 
-def _work(view: GroupView, cells: int, glyphs: Glyphs) -> list[Line]:
+def _work(view: GroupView, loud: list[Line]) -> list[Line]:
+    """Figures of its work, under what stands in its way."""
     slots, rates, flow = view.slots, view.rates, view.flow
     lines: list[Line] = [heading("Work")]
-    loud = flow_rows(view, cells - 4, glyphs)
-    lines += [(("  ", "text"), *line) for _, line in loud]
+    lines += [(("  ", "text"), *line) for line in loud]
     if not loud:
         since = words.duration(round(flow.since))
         lines.append(field("flow", f"{flow.state} for {since}   {flow.say}"))

@@ -36,9 +36,9 @@ def help_lines(keys: Keys, state: PanelState, glyphs: Glyphs) -> list[Line]:
                 continue
             shown = keys.all_shown(action.id) or f": {action.word}"
             why = action.unavailable(state) if section in {"act", "look"} else ""
-            lines.append((("  ", "text"), (f"{shown:<16}", "accent"), (action.help, "text")))
+            lines.append((("  ", "text"), (f"{shown:<20}", "accent"), (action.help, "text")))
             if why:
-                lines.append(((f"{'':18}not now: {why}", "dim"),))
+                lines.append(((f"{'':22}not now: {why}", "dim"),))
         lines.append(())
     lines += [
         (("Signs", "strong"),),

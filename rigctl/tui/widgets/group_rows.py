@@ -164,7 +164,8 @@ def slots_row(view: GroupView, cells: int, glyphs: Glyphs, row: ClusterRow | Non
     running, limit, queued = slots.running, slots.effective, slots.queued
     if row is not None and row.slots > 0:
         running, limit = float(row.in_flight), float(row.slots)
-        queued = row.waiting + known(queued, 0)
+        # What the engine itself queues was sent, and is in the endpoint's count.
+        queued = float(row.waiting)
     signs: Line = ()
     if not isinstance(running, Missing) and not isinstance(limit, Missing) and 0 < limit <= 16:
         busy = min(int(running), int(limit))

@@ -20,6 +20,8 @@ LEAST_STATE = 27
 ROOMY = 100
 """Cells from which names may be longer than eight."""
 BAR = 4
+FULL_STATE = 30
+"""Cells in which whom it waits for is said in full."""
 MOST_NAME = 12
 """Cells of a client's or cluster's name in its column; the detail has all of it."""
 
@@ -104,6 +106,8 @@ class Column:
 
 
 def _who(row: SessionRow, cells: int, glyphs: Glyphs) -> Line:
+    if not row.client:  # Told only while a request of the session runs.
+        return ((words.ABSENT, "dim"),)
     return fit(((row.client, "strong"),), cells, glyphs)
 
 
@@ -132,8 +136,14 @@ def _pool(row: SessionRow, *_: object) -> Line:
 
 
 def _rate(row: SessionRow, *_: object) -> Line:
+    if row.state in {*WAITING, "prefilling", "resting"}:
+        return _figure(words.ABSENT)  # Nothing has come yet, or nothing comes: no speed.
     stalled = row.state == "stalled" and row.rate == 0
     return _figure(words.number(row.rate), "bad" if stalled else "strong")
+
+
+def _wait(row: SessionRow, *_: object) -> Line:
+    return _figure(words.ABSENT if row.state == "resting" else words.brief(row.waited))
 
 
 def columns(rows: Sequence[SessionRow], cells: int) -> list[Column]:
@@ -142,6 +152,8 @@ def columns(rows: Sequence[SessionRow], cells: int) -> list[Column]:
     who = _widest([row.client for row in rows], "who", most)
     session = max(8, _widest([row.session for row in rows], "session", most))
     where = _widest([row.cluster for row in rows], "where", most)
+    rule = _widest([row.rule for row in rows], "rule", 8)
+    least = FULL_STATE if cells >= ROOMY else LEAST_STATE
     shown = [
         Column("who", who, 0, _who, right=False),
         Column("session", session, 0, _session, right=False),
@@ -150,12 +162,12 @@ def columns(rows: Sequence[SessionRow], cells: int) -> list[Column]:
         Column("context", 6 + BAR, 0, _context),
         Column("pool", 5, 6, _pool),
         Column("tok/s", 5, 2, _rate),
-        Column("wait", 6, 5, lambda row, *_: _figure(words.brief(row.waited))),
+        Column("wait", 6, 5, _wait),
         Column("1st byte", 8, 7, lambda row, *_: _figure(words.brief(row.first_byte))),
         Column("turn", 4, 8, lambda row, *_: _figure(str(row.turn))),
-        Column("rule", 8, 9, lambda row, *_: _figure(row.rule or words.ABSENT, "dim"), False),
+        Column("rule", rule, 9, lambda row, *_: _figure(row.rule or words.ABSENT, "dim"), False),
     ]
-    while cells - _wide(shown) < LEAST_STATE:
+    while cells - _wide(shown) < least:
         worst = max(shown, key=lambda column: column.rank)
         if worst.rank == 0:
             break
