@@ -64,6 +64,7 @@ async def test_ten_short_requests_at_once_run_six_and_four(tmp_path: Path) -> No
 
 
 async def test_a_full_line_is_said_with_a_whole_number_of_seconds(tmp_path: Path) -> None:
+    """503 for OpenAI clients, 529 for Anthropic's, each with a Retry-After that SDKs obey."""
     held = Held()
     async with rig(tmp_path, Engine("standard", held, slots=1), queue_limit=2) as made:
         waiting = asks(made, 3)
@@ -81,6 +82,7 @@ async def test_a_full_line_is_said_with_a_whole_number_of_seconds(tmp_path: Path
 
 
 async def test_waiting_is_shown_with_place_and_reason(tmp_path: Path) -> None:
+    """The rows tell who runs, who waits, and in which place."""
     held = Held()
     async with rig(tmp_path, Engine("standard", held, slots=1)) as made:
         waiting = asks(made, 3)
@@ -98,6 +100,7 @@ async def test_waiting_is_shown_with_place_and_reason(tmp_path: Path) -> None:
 
 
 async def test_a_clients_limit_lets_others_pass(tmp_path: Path) -> None:
+    """A client over its limit waits; the free slots are not kept from others."""
     held = Held()
     keys = {"anna": "key-a", "ben": "key-b"}
     clients = tuple(
@@ -125,6 +128,7 @@ async def test_a_clients_limit_lets_others_pass(tmp_path: Path) -> None:
 
 
 async def test_no_key_no_answer(tmp_path: Path) -> None:
+    """A wrong key is refused, never echoed, and no key is passed on to an engine."""
     known = TableClient("anna", hashlib.sha256(b"key").hexdigest())
     engine = Engine("standard", short)
     async with rig(tmp_path, engine, clients=(known,)) as made:
@@ -172,6 +176,7 @@ async def test_a_draining_cluster_gets_nothing_new_and_loses_nothing(tmp_path: P
 
 @pytest.mark.case("C41")
 async def test_requests_wait_for_a_cluster_that_starts(tmp_path: Path) -> None:
+    """They are held, not refused, and answered once it is ready."""
     engine = Engine("standard", short)
     async with rig(tmp_path, engine, hold=30.0) as made:
         made.change("standard", state="starting", gate="closed", say="weights", eta=20.0)
@@ -185,6 +190,7 @@ async def test_requests_wait_for_a_cluster_that_starts(tmp_path: Path) -> None:
 
 @pytest.mark.case("C41")
 async def test_past_the_limit_of_holding_they_are_told_when_to_come_back(tmp_path: Path) -> None:
+    """Then 503 with whole seconds, at most sixty."""
     async with rig(tmp_path, Engine("standard", short), hold=0.5) as made:
         made.change("standard", state="starting", gate="closed", say="weights", eta=300.0)
         got = await made.ask(say(stream=False))
@@ -194,6 +200,7 @@ async def test_past_the_limit_of_holding_they_are_told_when_to_come_back(tmp_pat
 
 
 async def test_leaving_finishes_what_runs_and_takes_nothing_new(tmp_path: Path) -> None:
+    """SIGTERM's drain: the address refuses, the answers under way end well."""
     held = Held()
     async with rig(tmp_path, Engine("standard", held)) as made:
         running = asks(made, 2)
@@ -212,6 +219,7 @@ async def test_leaving_finishes_what_runs_and_takes_nothing_new(tmp_path: Path) 
 async def test_what_engines_need_is_put_in_and_what_clients_may_not_is_taken_out(
     tmp_path: Path,
 ) -> None:
+    """Ids are ours, steering keys are gone, a thinking budget stays under the owner's cap."""
     engine = Engine("standard", short)
     row = {"session_radix": True, "strict_thinking": True, "think_budget": 5000}
     async with rig(tmp_path, engine, rows={"standard": row}) as made:
@@ -231,6 +239,7 @@ async def test_what_engines_need_is_put_in_and_what_clients_may_not_is_taken_out
 
 
 async def test_a_session_that_ended_is_closed_at_its_engine(tmp_path: Path) -> None:
+    """So that it may drop what it holds for it."""
     engine = Engine("standard", short)
     async with rig(tmp_path, engine, rows={"standard": {"session_radix": True}}) as made:
         got = await made.ask(say(stream=False))
@@ -260,6 +269,8 @@ async def test_effort_levels_that_the_template_rejects_are_translated(tmp_path: 
 
 @pytest.mark.case("C47")
 async def test_side_calls_take_no_slot_and_a_404_is_nobodys_fault(tmp_path: Path) -> None:
+    """Twenty at once beside a full cluster: no slot, no session, no mark against it."""
+
     async def no_such(exchange: Exchange, asked: dict[str, Any]) -> None:
         await exchange.respond(404, b'{"detail":"Not Found"}', [])
 
@@ -288,6 +299,8 @@ async def test_side_calls_take_no_slot_and_a_404_is_nobodys_fault(tmp_path: Path
 
 @pytest.mark.case("C48")
 async def test_a_continued_response_goes_to_who_gave_it(tmp_path: Path) -> None:
+    """And to nobody else, once that engine was started anew."""
+
     async def responds(exchange: Exchange, asked: dict[str, Any]) -> None:
         await whole(exchange, "hi", id=asked["request_id"], object="response", status="completed")
 

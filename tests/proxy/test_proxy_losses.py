@@ -85,6 +85,7 @@ async def test_a_server_lost_before_its_first_byte_goes_unnoticed(
 
 
 async def test_a_server_that_does_not_listen_costs_nothing(tmp_path: Path) -> None:
+    """The next one answers, and nobody is sent to the dead one again."""
     gone = Engine("standard", short)
     async with rig(tmp_path, gone, Engine("long", short, window=524_288)) as made:
         await gone.stop()
@@ -163,6 +164,7 @@ async def test_a_client_that_leaves_ends_the_work_upstream(tmp_path: Path, how: 
 
 @pytest.mark.case("C31")
 async def test_half_a_close_is_no_leaving(tmp_path: Path) -> None:
+    """A client that has ended its sending side still waits for its answer."""
     go = asyncio.Event()
 
     async def slow(exchange: Exchange, body: dict[str, Any]) -> None:
@@ -188,6 +190,7 @@ async def test_half_a_close_is_no_leaving(tmp_path: Path) -> None:
 
 @pytest.mark.case("C31")
 async def test_one_that_leaves_while_it_waits_frees_its_place(tmp_path: Path) -> None:
+    """It never reaches an engine, so nothing is aborted there."""
     go = asyncio.Event()
 
     async def slow(exchange: Exchange, body: dict[str, Any]) -> None:
@@ -209,6 +212,8 @@ async def test_one_that_leaves_while_it_waits_frees_its_place(tmp_path: Path) ->
 
 
 async def test_a_client_that_leaves_in_mid_answer_is_aborted_too(tmp_path: Path) -> None:
+    """The engine is told, and the slot is free."""
+
     async def endless(exchange: Exchange, body: dict[str, Any]) -> None:
         await exchange.start(200, SSE)
         while not exchange.gone.is_set():
@@ -234,6 +239,7 @@ async def test_a_client_that_leaves_in_mid_answer_is_aborted_too(tmp_path: Path)
 async def test_an_engines_too_long_goes_once_to_the_long_cluster(
     tmp_path: Path, body: dict[str, Any]
 ) -> None:
+    """In every engine's wording, and without a mark against the engine."""
     standard = Engine("standard", refuses(400, body))
     async with rig(tmp_path, standard, Engine("long", short, window=524_288)) as made:
         got = await made.ask(say("x", stream=False))
@@ -245,6 +251,7 @@ async def test_an_engines_too_long_goes_once_to_the_long_cluster(
 
 @pytest.mark.case("C27")
 async def test_another_400_is_the_clients_own(tmp_path: Path) -> None:
+    """It is reshaped, passed on and not sent elsewhere."""
     schema = {"object": "error", "message": "invalid tool schema", "code": 400}
     long = Engine("long", short, window=524_288)
     async with rig(tmp_path, Engine("standard", refuses(400, schema)), long) as made:
@@ -258,6 +265,7 @@ async def test_another_400_is_the_clients_own(tmp_path: Path) -> None:
 
 
 async def test_too_long_for_every_cluster_is_said_in_the_words_agents_know(tmp_path: Path) -> None:
+    """So that they compact their conversation instead of trying again."""
     engines = [Engine(name, refuses(400, WORDINGS[0])) for name in ("standard", "long")]
     async with rig(tmp_path, *engines) as made:
         got = await made.ask(say("x", stream=False))
@@ -308,6 +316,7 @@ async def test_an_early_stream_that_turns_out_too_long_is_moved_unseen(tmp_path:
 
 @pytest.mark.case("C28")
 async def test_too_long_only_because_the_long_cluster_is_off(tmp_path: Path) -> None:
+    """503 that names the reason and the limit that works now, or 400 where the owner prefers it."""
     standard, long = Engine("standard", short), Engine("long", short, window=524_288)
     text = "word " * 300_000
     async with rig(tmp_path, standard, long) as made:
@@ -367,6 +376,7 @@ async def test_no_clock_runs_against_an_answer_that_goes_on(tmp_path: Path) -> N
 async def test_a_kept_connection_that_the_engine_has_closed_is_not_its_fault(
     tmp_path: Path,
 ) -> None:
+    """The same place is asked again over a new one."""
     engine = Engine("standard", short)
     async with rig(tmp_path, engine) as made:
         await made.ask(say("one", stream=False))

@@ -59,6 +59,7 @@ async def test_bytes_pass_as_they_came_wherever_they_are_cut(tmp_path: Path) -> 
 async def test_a_complete_answer_gets_its_end(
     tmp_path: Path, parts: tuple[bytes, ...], tail: bytes
 ) -> None:
+    """Where the engine left `[DONE]` out it is added, where not it is not doubled."""
     async with rig(tmp_path, Engine("standard", scripted(*parts))) as made:
         got = await read(await made.open(say()))
         assert got.endswith(tail)
@@ -70,6 +71,7 @@ async def test_a_complete_answer_gets_its_end(
 
 @pytest.mark.case("C33")
 async def test_a_stream_that_just_closes_is_told_as_cut(tmp_path: Path) -> None:
+    """A clean close without a finish reason is no end."""
     async with rig(tmp_path, Engine("standard", scripted(chunk("a"), chunk("b")))) as made:
         got = await read(await made.open(say()))
         assert got.startswith(chunk("a") + chunk("b"))
@@ -80,6 +82,8 @@ async def test_a_stream_that_just_closes_is_told_as_cut(tmp_path: Path) -> None:
 
 @pytest.mark.case("C33")
 async def test_a_connection_that_breaks_in_mid_answer_is_told_as_cut(tmp_path: Path) -> None:
+    """The error is an event of its own, behind whatever was torn."""
+
     async def breaks(exchange: Exchange, asked: dict[str, Any]) -> None:
         await exchange.start(200, SSE)
         await exchange.write(chunk("a") + chunk("b")[:-5])  # cut in the middle of an event
@@ -110,6 +114,7 @@ async def test_an_unstreamed_answer_that_breaks_never_looks_whole(tmp_path: Path
 
 @pytest.mark.case("C34")
 async def test_a_first_event_that_is_an_error_goes_to_another_cluster(tmp_path: Path) -> None:
+    """Nothing of an answer was sent, so nobody notices."""
     error = b'data: {"error":{"message":"TimeoutError","type":"GatewayTimeout","code":504}}\n\n'
     broken = Engine("standard", scripted(error, DONE))
     async with rig(tmp_path, broken, Engine("long", short, window=524_288)) as made:
@@ -122,6 +127,7 @@ async def test_a_first_event_that_is_an_error_goes_to_another_cluster(tmp_path: 
 @pytest.mark.case("C34")
 @pytest.mark.parametrize("event", [b"", b"event: error\n"], ids=["data", "event: error"])
 async def test_with_nowhere_else_to_go_it_becomes_a_status(tmp_path: Path, event: bytes) -> None:
+    """As a body with its status, not as a 200."""
     error = event + b'data: {"error":{"message":"pool is full","type":"X","code":504}}\n\n'
     async with rig(tmp_path, Engine("standard", scripted(error, DONE))) as made:
         got = await made.ask(say())
@@ -131,6 +137,7 @@ async def test_with_nowhere_else_to_go_it_becomes_a_status(tmp_path: Path, event
 
 @pytest.mark.case("C34")
 async def test_a_later_error_is_passed_on_and_counts_as_failed(tmp_path: Path) -> None:
+    """Its bytes are not touched."""
     error = b'data: {"error":{"message":"boom","type":"X","code":500}}\n\n'
     async with rig(tmp_path, Engine("standard", scripted(chunk("a"), error, DONE))) as made:
         got = await read(await made.open(say()))
@@ -158,6 +165,7 @@ USAGE = (
 async def test_only_the_usage_that_we_asked_for_is_swallowed(
     tmp_path: Path, options: dict[str, bool] | None, swallowed: bool
 ) -> None:
+    """What the client asked for itself passes byte for byte, and is counted all the same."""
     parts = (chunk("a"), chunk(finish="stop"), USAGE, DONE)
     engine = Engine("standard", scripted(*parts))
     async with rig(tmp_path, engine) as made:
@@ -172,6 +180,7 @@ async def test_only_the_usage_that_we_asked_for_is_swallowed(
 
 @pytest.mark.case("C46")
 async def test_no_usage_is_counted_as_untold_not_as_nothing(tmp_path: Path) -> None:
+    """Its tokens are in no sum."""
     async with rig(tmp_path, Engine("standard", short)) as made:
         await read(await made.open(say()))
         page = (await made.http.get("127.0.0.1", made.port, "/metrics")).body.decode()
@@ -203,6 +212,7 @@ async def test_keep_alive_comments_flow_and_hurt_nobody(tmp_path: Path) -> None:
 
 @pytest.mark.case("C38")
 async def test_comments_of_an_engine_are_no_progress(tmp_path: Path) -> None:
+    """They pass on to the client and move no counter."""
     go = asyncio.Event()
 
     async def comments(exchange: Exchange, asked: dict[str, Any]) -> None:
@@ -245,6 +255,8 @@ async def test_an_error_after_a_comment_goes_in_band(tmp_path: Path) -> None:
 
 @pytest.mark.case("C50")
 async def test_hop_by_hop_headers_stay_on_their_hop(tmp_path: Path) -> None:
+    """Both ways; and nothing of the client's steers the engine."""
+
     async def chatty(exchange: Exchange, asked: dict[str, Any]) -> None:
         more = [
             (b"connection", b"x-private"),
@@ -278,6 +290,7 @@ async def test_hop_by_hop_headers_stay_on_their_hop(tmp_path: Path) -> None:
 
 
 async def test_a_slow_reader_holds_its_engine_up_instead_of_filling_memory(tmp_path: Path) -> None:
+    """What it does not read is not read from the engine."""
     sent = 0
 
     async def floods(exchange: Exchange, asked: dict[str, Any]) -> None:
@@ -314,6 +327,8 @@ async def test_a_slow_reader_holds_its_engine_up_instead_of_filling_memory(tmp_p
 
 
 async def test_an_answer_that_only_thought_and_one_that_repeats_are_flagged(tmp_path: Path) -> None:
+    """Agents see the first as empty; the second never ends."""
+
     async def thinks(exchange: Exchange, asked: dict[str, Any]) -> None:
         thought = b'data: {"choices":[{"index":0,"delta":{"reasoning_content":"hmm "}}]}\n\n'
         await stream(exchange, thought, chunk(finish="length"), DONE)
@@ -334,6 +349,8 @@ async def test_an_answer_that_only_thought_and_one_that_repeats_are_flagged(tmp_
 
 
 async def test_an_unstreamed_answer_is_passed_on_with_its_decision(tmp_path: Path) -> None:
+    """Its bytes, the client's own request id, and why it went where it went."""
+
     async def answers(exchange: Exchange, asked: dict[str, Any]) -> None:
         await whole(exchange, "hi", extra={"kept": True})
 
