@@ -98,14 +98,19 @@ def test_ten_sessions_with_one_beginning_spread_and_return(rig: Endpoint) -> Non
         ("X-Session-Affinity", "x-session-affinity"),
     ],
 )
-def test_an_explicit_id_is_named_as_the_source(rig: Endpoint, header: str, source: str) -> None:
-    """A client that names its session is known by it, whatever else changed in the prompt."""
+def test_an_explicit_id_narrows_and_the_chain_decides(
+    rig: Endpoint, header: str, source: str
+) -> None:
+    """The next turn under an id is known by it; a sub-agent under the same id is another one."""
     named = {header: f"mine-{source}"}
-    first = turn(rig, [{"role": "user", "content": f"say:short {source}"}], **named)
-    again = [{"role": "user", "content": f"say:short {source}, rewritten by a summary"}]
-    second = turn(rig, again, **named)
+    messages = [{"role": "user", "content": f"say:short {source}"}]
+    first = turn(rig, messages, **named)
+    more = [*messages, said(first), {"role": "user", "content": "go on"}]
+    second = turn(rig, more, **named)
     assert second.headers["x-rig-session"] == first.headers["x-rig-session"]
-    assert second.headers["x-rig-session-source"] == source
+    assert source in second.headers["x-rig-session-source"]
+    agent = turn(rig, [{"role": "user", "content": f"say:short agent {source}"}], **named)
+    assert agent.headers["x-rig-session"] != first.headers["x-rig-session"]
 
 
 @pytest.mark.case("C18")

@@ -57,6 +57,7 @@ class Engines:
             *("--served-model-name", MODEL, "--context-length", window),
             *("--max-total-tokens", str(4 * WINDOWS[name]), "--max-running-requests", str(SLOTS)),
             *("--enable-metrics", "--enable-cache-report", "--sleep-on-idle"),
+            "--enable-response-store",
             *("--tool-call-parser", "qwen3_coder", "--grammar-backend", "none"),
             *("--device", "cpu", "--mem-fraction-static", "0.2"),
         ]

@@ -104,10 +104,12 @@ class Stream(threading.Thread):
             sock.shutdown(socket.SHUT_WR)
             return
         if how == "rst":
+            # The reader wakes and closes, and the close is a reset.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            sock.close()
-        # A close alone waits for the thread that reads: this ends both at once.
-        sock.shutdown(socket.SHUT_RDWR) if how == "fin" else None
+            sock.shutdown(socket.SHUT_RD)
+            return
+        # A close alone would wait for the thread that reads.
+        sock.shutdown(socket.SHUT_RDWR)
 
     def whole(self, seconds: float = 120.0) -> Stream:
         """Wait for the end and hold the answer to be whole."""
