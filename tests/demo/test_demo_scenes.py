@@ -77,7 +77,10 @@ def test_the_wall_two_panels_and_a_dead_daemon() -> None:
             until(lambda: pane.endpoint()["state"] == "up", "the endpoint's link")
             assert pane.endpoint()["pid"] == proxy
             before = {row["request"] for row in (reads, *waiting)}
-            assert before <= {row["request"] for row in pane.sessions()}
+            until(
+                lambda: before <= {row["request"] for row in pane.sessions()},
+                "its rows, a second after the link",
+            )
             for one in (pane, other):
                 one.until_match(r"standard.*● ready")
             other.press("q")
