@@ -14,9 +14,10 @@ OLD_SECONDS = 10.0
 
 
 def told(endpoint: EndpointView) -> bool:
-    """Whether its rows are of now."""
+    """Whether its rows are of now; a calm endpoint is silent because nothing changes."""
     old = not isinstance(endpoint.age, Missing) and endpoint.age > OLD_SECONDS
-    return endpoint.state in {"up", "leaving"} and not old
+    works = in_flight(endpoint) > 0 or endpoint.rows.queued > 0
+    return endpoint.state in {"up", "leaving"} and not (old and works)
 
 
 def cluster(endpoint: EndpointView, name: str) -> ClusterRow | None:

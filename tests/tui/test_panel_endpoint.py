@@ -132,6 +132,14 @@ def test_an_endpoint_that_fell_silent_shows_no_counts() -> None:
     assert "in flight" not in text
 
 
+def test_a_calm_endpoint_may_be_silent() -> None:
+    """It tells of its traffic while there is some: an hour without any is no fault."""
+    calm = replace(sample_traffic.quiet_endpoint().endpoint, age=3_600.0)
+    text = plain(endpoint_line(calm, HINT, 120, UNICODE))
+    assert "0 in flight   none queued" in text
+    assert "silent" not in text
+
+
 @pytest.mark.parametrize("size", [(120, 36), (80, 24), (60, 20)])
 async def test_the_overview_has_the_endpoint_only_where_there_is_one(
     open_panel: OpenPanel, size: tuple[int, int]
