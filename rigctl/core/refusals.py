@@ -10,6 +10,7 @@ from math import ceil
 
 from rigctl.core.clusters import Cluster, Count, Decision, Refuse, Wait
 from rigctl.core.costs import expected_wait
+from rigctl.core.dialect import too_long
 from rigctl.core.ids import Mono
 from rigctl.core.lengths import LEAST_ROOM
 from rigctl.core.reading import known
@@ -102,11 +103,7 @@ def _too_long(case: Case) -> Refuse:
 
 
 def _length_refusal(case: Case, limit: int, cause: str) -> Refuse:
-    say = (
-        f"This model's maximum context length is {limit} tokens. However, you requested "
-        f"{case.needed} tokens ({case.estimate.likely} in the messages, {case.output} in the "
-        f"completion). Please reduce the length of the messages or completion.{cause}"
-    )
+    say = too_long(case.ask.dialect, case.estimate.likely, limit, case.output) + cause
     return Refuse(
         400,
         "context_length_exceeded",
