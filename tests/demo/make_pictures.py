@@ -61,6 +61,17 @@ def sessions(pane: DemoPane) -> None:
     pane.escape()
 
 
+def team() -> None:
+    """Six agents: some wait, one thinks, the next prompts are being read."""
+    with DemoPane("team", size=LARGE) as pane:
+        pane.until_match(r"● ready.*● ready", patience=90)
+        pane.press("S")
+        pane.until_match(r"(?s)stalled.*thinking.*prefilling", patience=180)
+        picture(pane, "sessions", LARGE)
+        pane.press("q")
+        pane.until("ENDED 0")
+
+
 def main() -> int:
     """The wall at real speed: what is ready, what is asked, what is lent, what stalls."""
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -91,14 +102,7 @@ def main() -> int:
         screen(pane, "?", "Act on the marked group", "help")
         pane.press("q")
         pane.until("ENDED 0")
-    with DemoPane("team", size=LARGE) as pane:
-        pane.until_match(r"● ready.*● ready", patience=90)
-        pane.press("S")
-        # A moment that has all of it: answers, one that waits, a prompt that is read, and rest.
-        pane.until_match(r"(?s)(thinking|answering).*prefilling.*resting", patience=180)
-        picture(pane, "sessions", LARGE)
-        pane.press("q")
-        pane.until("ENDED 0")
+    team()
     for file in sorted(FOLDER.iterdir()):
         print(f"{file.name:<24} {file.stat().st_size / 1000:.0f} kB")
     return 0
