@@ -173,7 +173,7 @@ class Attempt:
                     if self._settle(How.ERROR_FIRST, error.message):
                         self._drop()
                     return
-                if not (reader.progress if self._early else reader.events):
+                if not (reader.begun if self._early else reader.events):
                     return
                 data = b"".join(self._held)
                 self._held.clear()
