@@ -52,6 +52,8 @@ log = logging.getLogger(__name__)
 TICK = 0.5
 FLOW = 1.0
 KEPT_CONNECTIONS = 32
+LEAVE_PATIENCE = 1.0
+"""Seconds in which a client that was just taken in may still ask."""
 
 
 class Proxy:
@@ -171,7 +173,7 @@ class Proxy:
         running = len(self._live)
         log.info("leaving (%s): %d requests run", why, running)
         self._link.tell(Leaving(running))
-        self._server.stop_accepting()
+        self._server.stop_accepting(patience=LEAVE_PATIENCE)
         drain = self._board.table.policy.drain
         asyncio.get_running_loop().call_later(drain, self._over.set)
         self._maybe_over()

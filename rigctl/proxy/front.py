@@ -25,6 +25,8 @@ _OPEN = (Kind.LIVE, Kind.READY, Kind.METRICS, Kind.ROOT)
 """Pages that need no key."""
 _REQUEST_ID = re.compile(rb"[!-~]{1,128}")
 BUSY_RETRY = 5
+LARGE = 128 * 1024
+"""Bytes of a compressed body that are not decompressed between two chunks of other streams."""
 _CODES = {413: "request_too_large", 408: "timeout", 415: "unsupported_encoding"}
 
 
@@ -117,7 +119,12 @@ class Front:
         policy = self._table().policy
         try:
             raw = await exchange.body()
-            body = decode_body(exchange.head.header(b"content-encoding"), raw, policy.body_limit)
+            coding = exchange.head.header(b"content-encoding")
+            if coding is not None and len(raw) > LARGE:
+                # Decompressors let other threads work: no stream waits for a large body.
+                body = await asyncio.to_thread(decode_body, coding, raw, policy.body_limit)
+            else:
+                body = decode_body(coding, raw, policy.body_limit)
         except RequestError as refusal:
             code = _CODES.get(refusal.status, "bad_request")
             await say_error(exchange, dialect, refusal.status, code, str(refusal))

@@ -17,8 +17,8 @@ import pytest
 
 NEEDS = ("tmux", "cc", "sglang", "extras")
 
-EXTRAS = ("uvloop", "nvitop", "supervisor")
-"""Packages of the optional extras `fast` and `bench`."""
+EXTRAS = ("nvitop", "supervisor")
+"""Packages of the optional extra `bench`."""
 
 REAL_FIXTURES = {"real_sglang", "real_servers", "real_parser", "real_run"}
 """Fixtures that start or read a real SGLang."""
