@@ -208,6 +208,7 @@ def test_the_demo_config_is_a_valid_one(tmp_path: Path) -> None:
 def test_every_scene_is_there() -> None:
     """The scenes that the command line offers, each with a line to say."""
     names = {"quiet", "team", "wall", "collapse", "crash", "lost-card", "leftover"}
+    names |= {"burst", "long-context"}
     assert set(SCENES) == names
     assert all(scene.say for scene in SCENES.values())
 
