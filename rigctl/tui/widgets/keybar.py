@@ -16,7 +16,7 @@ from rigctl.tui.widgets.lines import Lines
 
 _SHORT = {"sleep-on-idle": "sleep", "start/stop": "start", "commands": "menu"}
 
-_DROP = ("sleep", "toggle", "free", "plots", "journal", "sessions", "commands", "logs", "reclaim")
+_DROP = ("sleep", "plots", "toggle", "free", "journal", "sessions", "commands", "logs", "reclaim")
 """What goes first where the footer is narrow; each is in the palette and the help."""
 
 
