@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 Digest = bytes
-"""16 bytes of BLAKE2b over normalised text: equal text, equal digest, nothing to read back."""
+"""16 bytes of SHA-256 over normalised text: equal text, equal digest, nothing to read back."""
 
 
 class Endpoint(Enum):

@@ -7,7 +7,7 @@ them, `chain[0]` those alone. Cumulative: who shares the i-th has everything bef
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from hashlib import blake2b
+from hashlib import sha256
 
 from rigctl.core.ask import Digest
 
@@ -58,8 +58,9 @@ class Chain:
 
 
 def digest(data: bytes) -> Digest:
-    """16 bytes of BLAKE2b."""
-    return blake2b(data, digest_size=DIGEST).digest()
+    """The first 16 bytes of SHA-256, for which processors have instructions: on a long prompt it
+    takes a third of what BLAKE2b does."""
+    return sha256(data).digest()[:DIGEST]
 
 
 def encode(text: str) -> bytes:

@@ -8,12 +8,11 @@ of that makes it another message here.
 from __future__ import annotations
 
 import re
-from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
-from rigctl.parse.chains import DIGEST, Chain, digest, encode
+from rigctl.parse.chains import Chain, digest, encode
 
 BILLING = re.compile(r"x-anthropic-billing-header:[^\n]*(?:\n|\Z)")
 """A line that changes with every request, at the very head of the system text (C18)."""
@@ -43,11 +42,11 @@ def without_billing(text: str) -> str:
 class Walk:
     """Goes through one conversation and fills its chain."""
 
-    __slots__ = ("_chain", "_hash")
+    __slots__ = ("_chain", "_so_far")
 
     def __init__(self, chain: Chain) -> None:
         self._chain = chain
-        self._hash = blake2b(digest_size=DIGEST)
+        self._so_far = digest(b"")
 
     def head(self, system: object, tools: object, leading: list[Any]) -> None:
         """System text, system messages that lead, and tools."""
@@ -106,11 +105,9 @@ class Walk:
         chain = self._chain
         data = encode("".join(out))
         chain.text_bytes += len(data)
-        running = self._hash
-        # The length first: no two lists of messages spell the same bytes.
-        running.update(b"%d:" % len(data))
-        running.update(data)
-        chain.link(running.copy().digest())
+        # A digest of one length before each message: no two lists of them spell the same bytes.
+        self._so_far = digest(self._so_far + data)
+        chain.link(self._so_far)
 
     def _rest(self, message: dict[str, Any], out: list[str]) -> None:
         """Calls, results and names beside the content."""
