@@ -70,7 +70,7 @@ class Connection(asyncio.Protocol):
         for match in STAMP.finditer(text):
             self.latencies.append(now - int(match[1]))
             last = match.end()
-        self._rest = text[last:][-_KEPT:]
+        self._rest = text[last:][-4 * _KEPT :]
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as problem:
