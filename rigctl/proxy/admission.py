@@ -50,6 +50,8 @@ class Admission:
 
     async def place(self, request: Request) -> Send | Refuse | None:
         """Where it goes, its slot taken; or why nowhere. None: its client has left meanwhile."""
+        if request.gone:
+            return None  # while its last attempt was judged: nobody would take it off the line
         decision = self._decide(request)
         if isinstance(decision, Count):
             await self._count(request, decision)

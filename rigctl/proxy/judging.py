@@ -8,12 +8,13 @@ from collections.abc import Callable
 
 import msgspec
 
-from rigctl.core.answer import Ending
+from rigctl.core.answer import Ending, StreamError
 from rigctl.core.ask import Endpoint
 from rigctl.core.evidence import Answered, Evidence, Refused, Reset
 from rigctl.core.ids import Mono
 from rigctl.core.lengths import answer_room
 from rigctl.parse.refusals import Refusal, read_refusal
+from rigctl.parse.scrub import without_paths
 from rigctl.proxy.admission import Admission
 from rigctl.proxy.answers import decision_fields, end_in_band, say_error
 from rigctl.proxy.attempt import Attempt, Ended, How
@@ -28,8 +29,12 @@ VERDICT = 3.0
 TOGETHER = 1.0
 """Seconds within which two losses are one event."""
 QUARANTINE = 600.0
+COME_BACK = 5
+"""Seconds after which one whose engine answered 503 may ask again."""
 BROKEN = "the server that answered was lost in mid-answer; ask again"
 _DONE = b"data: [DONE]\n\n"
+_TOLD = (Ending.FAILED, Ending.SUSPICIOUS)
+"""Ends that need no further word to the client."""
 
 
 class Judge:
@@ -123,8 +128,10 @@ class Judge:
                 error = reader.first_error
                 # Its words may quote the prompt: they go to the client, and nowhere else.
                 say = "an error inside a stream"
-                if error is None or not _client_made(error.code):
+                if error is None or status_of(error) >= 500:
                     self._note(record, Answered(500, say=say), "error", say)
+                if not reader.at_boundary:
+                    exchange.push(b"\n\n")
                 exchange.complete()
                 return "failed"
             case _:
@@ -146,6 +153,10 @@ class Judge:
     async def _lost(
         self, request: Request, record: Record, attempt: Attempt, ended: Ended
     ) -> str | None:
+        reader = attempt.reader
+        if attempt.begun and reader is not None and reader.stream and reader.ended in _TOLD:
+            # Its last words have gone out: behind them the connection may break as it likes.
+            return self._end_stream(request, record, attempt)
         self._note(record, Reset(ended.say), "reset", ended.say)
         if attempt.begun:
             self._break_off(request, attempt)
@@ -173,7 +184,8 @@ class Judge:
         """
         end = self._now() + VERDICT
         run = record.row.run
-        while self._linked() and self._now() < end and not request.gone:
+        # Also for a client that has left meanwhile: its next try is judged by what is found.
+        while self._linked() and self._now() < end:
             row = record.row
             if row.run != run or row.state not in ("ready", "draining"):
                 if row.fault:
@@ -186,6 +198,9 @@ class Judge:
         return True
 
     def poisoned(self, request: Request) -> bool:
+        """Whether this very prompt seemed to crash a server, a while ago. Counting it is safe."""
+        if not request.ask.endpoint.generates:
+            return False
         now = self._now()
         self._poison = {tip: at for tip, at in self._poison.items() if now - at < QUARANTINE}
         return bool(request.ask.chain) and request.ask.chain[-1] in self._poison
@@ -203,7 +218,7 @@ class Judge:
         """A 200 that begins with an error gets the status that it should have had (C34)."""
         error = attempt.reader.first_error if attempt.reader is not None else None
         assert error is not None
-        status = int(error.code) if error.code.isdigit() and 400 <= int(error.code) < 600 else 500
+        status = status_of(error)
         body = {"error": {"message": error.message, "type": error.kind, "code": error.code}}
         refusal = read_refusal(status, msgspec.json.encode(body))
         return await self._engine_refused(request, record, status, refusal)
@@ -224,7 +239,7 @@ class Judge:
         if refusal.kind == "server" and generates:
             say = f"it answered {status}"
             self._note(record, Answered(status, say=say), "error", say)
-            if record.name not in request.tried:
+            if self._elsewhere(request, record):
                 self._again(request, record)
                 return None
         if refusal.kind == "auth":
@@ -233,6 +248,13 @@ class Judge:
             log.error("%s", say)
             refusal = Refusal("server", say, code="engine_key")
         return await self._pass_on(request, status, refusal)
+
+    def _elsewhere(self, request: Request, record: Record) -> bool:
+        """Whether another cluster may be asked; else the engine's own words are the answer."""
+        return any(
+            each.admits and each.name != record.name and each.name not in request.tried
+            for each in self._board.clusters()
+        )
 
     def _too_long(self, request: Request, record: Record, refusal: Refusal) -> None:
         """The estimate was too low, and the engine has counted: it is routed by that count."""
@@ -244,19 +266,30 @@ class Judge:
         request.too_long_at[record.name] = limit
         self._booking.resent(record)
 
+    async def no_object(self, request: Request, say: str) -> str:
+        """A body that is no JSON object: the client's to mend, before anybody is asked."""
+        fields = decision_fields(request, 0.0)
+        request.status = await say_error(
+            request.exchange, request.ask.dialect, 400, "invalid_request", say, fields
+        )
+        return "refused"
+
     async def _pass_on(self, request: Request, status: int, refusal: Refusal) -> str:
         code = refusal.code or {
             "effort": "unsupported_value",
             "bad_request": "invalid_request",
         }.get(refusal.kind, "server_error")
+        say = without_paths(refusal.message) or f"`{request.cluster}` answered {status}"
+        status = status if status >= 400 else 502  # an engine has no business to redirect anybody
         if request.commented:
-            end_in_band(request, refusal.message, code)
+            end_in_band(request, say, code)
             request.status = 200
         else:
             now = self._now()
             fields = decision_fields(request, (request.sent or now) - request.arrived)
+            retry = COME_BACK if status == 503 else None
             request.status = await say_error(
-                request.exchange, request.ask.dialect, status, code, refusal.message, fields
+                request.exchange, request.ask.dialect, status, code, say, fields, retry
             )
         return "refused" if status < 500 else "failed"
 
@@ -268,6 +301,21 @@ class Judge:
         self._admission.wake()
 
 
-def _client_made(code: str) -> bool:
-    """Whether an in-band error's code says that the client made it."""
-    return code.isdigit() and 400 <= int(code) < 500
+_STATUSES = {
+    "invalidrequesterror": 400,
+    "badrequesterror": 400,
+    "badrequest": 400,
+    "notfounderror": 404,
+    "requesttoolarge": 413,
+    "ratelimiterror": 429,
+    "overloadederror": 503,
+}
+"""Types of errors that come without a code, as Anthropic's dialect has them."""
+
+
+def status_of(error: StreamError) -> int:
+    """The status that an error inside a stream would have had: 4xx where the client made it."""
+    if error.code.isdigit() and 400 <= int(error.code) < 600:
+        return int(error.code)
+    kind = error.kind.lower().replace("_", "").replace(" ", "")
+    return _STATUSES.get(kind, 500)

@@ -24,9 +24,11 @@ async def let_go(attempt: Attempt, record: Record, others: Callable[[], int]) ->
 
     The abort comes first: an engine whose client is gone forgets the request's id before it has
     ended the work, and then takes no abort for it (0.5.18, 0.5.19). A prompt that is being read in
-    chunks leaves its slot only after the running one. `others` counts our requests there.
+    chunks leaves its slot only after the running one; and where the engine knows no id for the
+    request, or refuses the abort, it notices the closed connection up to 4 s later if the answer
+    was to be no stream. `others` counts the answers of ours that run there beside it.
     """
-    took = await record.upstream.abort(attempt.rid)
+    took = bool(attempt.rid) and await record.upstream.abort(attempt.rid)
     if took:
         try:
             async with asyncio.timeout(FINISH):
@@ -35,10 +37,12 @@ async def let_go(attempt: Attempt, record: Record, others: Callable[[], int]) ->
             pass
     seen = attempt.over.is_set()
     attempt.drop()
-    if seen or not took:
-        return seen
+    if seen:
+        return True
     end = time.monotonic() + CHUNK
     while time.monotonic() < end:
+        if not took:
+            await asyncio.sleep(LOOK)  # it was told of nothing: what it says now is of before
         look = await record.upstream.look()
         if isinstance(look, str):
             return False
@@ -49,5 +53,6 @@ async def let_go(attempt: Attempt, record: Record, others: Callable[[], int]) ->
             reading = 1 if waiting and not queued else 0
             if loads.running + queued + reading <= others():
                 return True
-        await asyncio.sleep(LOOK)
+        if took:
+            await asyncio.sleep(LOOK)
     return False

@@ -15,6 +15,7 @@ from rigctl.adapters.http1 import (
     HttpClient,
     PeerError,
 )
+from rigctl.core.answer import Ending
 from rigctl.core.clusters import Refuse, Send
 from rigctl.core.ids import Mono
 from rigctl.parse.rewrite import Wishes, rewrite
@@ -42,6 +43,8 @@ _PASSED = frozenset(
 )
 """Headers of a client that an engine gets: none that steers one."""
 MOST_EFFORTS = 4_096
+NO_RETRY = ((b"x-should-retry", b"false"),)
+"""The SDKs ask again by themselves after a 409: what a person has ended stays ended."""
 
 
 class Serving:
@@ -76,7 +79,12 @@ class Serving:
             outcome = await self._carry(request)
             if request.ended_by and not request.exchange.status:
                 request.status = await say_error(
-                    request.exchange, request.ask.dialect, 409, "aborted", request.ended_by
+                    request.exchange,
+                    request.ask.dialect,
+                    409,
+                    "aborted",
+                    request.ended_by,
+                    NO_RETRY,
                 )
         except ClientGoneError:
             outcome = "cancelled"
@@ -125,6 +133,9 @@ class Serving:
 
     async def _carry(self, request: Request) -> str:
         """The outcome, in metrics' words."""
+        if request.opened is not None and request.opened.fault:
+            # No engine could read it: it takes no slot, no place and no session.
+            return await self._judge.no_object(request, request.opened.fault)
         if self._judge.poisoned(request):
             say = (
                 "this very prompt was alone in prefill when its server crashed a moment ago; it is "
@@ -147,18 +158,27 @@ class Serving:
                 assert isinstance(decision, Send)
             record = self._board.get(request.cluster)
             assert record is not None
-            attempt, ended = await self._attempt(request, record)
+            try:
+                attempt, ended = await self._attempt(request, record)
+            except Exception:
+                self._give_back(request, decision)
+                raise
             again = ended.reused and not request.gone
             if again:
                 request.doubtful = True
                 continue  # the engine had just closed a kept connection: the same place, a new one
             if ended.how is How.LEFT:
                 self._part(request, record, attempt)
-                return "cancelled"
-            outcome = await self._judge.judge(request, record, attempt, ended)
-            if request.ask.endpoint.generates:
-                record.took(self._now() - attempt.taken)
-                self._admission.release(request, record)
+                reader = attempt.reader
+                had_all = reader is not None and reader.ended is Ending.COMPLETE
+                # It has all of the answer and does not wait for `[DONE]`: no leaving (C33).
+                return "complete" if attempt.begun and had_all else "cancelled"
+            try:
+                outcome = await self._judge.judge(request, record, attempt, ended)
+            finally:  # also where its client has gone just now
+                if request.ask.endpoint.generates:
+                    record.took(self._now() - attempt.taken)
+                    self._admission.release(request, record)
             if outcome is not None:
                 return outcome
             request.cluster = None
@@ -268,10 +288,9 @@ class Serving:
         try:
             if attempt.over.is_set() or attempt.handle is None:
                 attempt.drop()
-            elif attempt.rid:
-                await let_go(attempt, record, lambda: record.in_flight - 1)
             else:
-                attempt.drop()  # this engine knows no id for it: closing is all there is
+                mine = request.ask.choices
+                await let_go(attempt, record, lambda: record.slots_taken - mine)
         finally:
             self._admission.release(request, record)
 

@@ -45,6 +45,8 @@ class Upstream:
         """For requests."""
         self._admin = _authorization(row.admin_key, row.name) or self.fields
         self._http = http
+        self.no_abort = ""
+        """Why the engine refused the last abort; empty where it took it, or none was sent."""
 
     async def abort(self, rid: str) -> bool:
         """End what runs under ids that begin so; whether the engine took it."""
@@ -61,7 +63,11 @@ class Upstream:
         except HttpError as error:
             log.info("no abort at %s:%d: %s", self.host, self.port, error)
             return False
-        return answer.status == 200
+        say = "" if answer.status == 200 else f"/abort_request answered {answer.status}"
+        if say and say != self.no_abort:
+            log.warning("%s:%d: %s; answers that nobody reads run on", self.host, self.port, say)
+        self.no_abort = say
+        return not say
 
     async def close_session(self, session: str) -> None:
         """Let the engine drop what it holds for a session; it may know none."""
