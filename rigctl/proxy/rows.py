@@ -250,6 +250,12 @@ class Rows:
             if word in (Standing.OFF, Standing.LENT, Standing.STARTING):
                 continue
             name = record.name
+            if record.upstream.no_abort:
+                found.append(
+                    f"{name}: a request whose client leaves is ended by closing its connection "
+                    f"alone: {record.upstream.no_abort}; `admin_key` of its group in rig.toml must "
+                    "be the engine's --admin-api-key"
+                )
             if not record.header_rid:
                 found.append(
                     f"{name}: a /v1/messages request whose client leaves is ended by closing its "

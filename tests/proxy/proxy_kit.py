@@ -56,6 +56,7 @@ class Engine:
     efforts: tuple[str, ...] = ()
     """Levels that its template takes; empty: all."""
     running: int = 0
+    abort_status: int = 200
     closed: list[str] = field(default_factory=list)
     port: int = 0
     server: HttpServer | None = None
@@ -82,7 +83,7 @@ class Engine:
             await exchange.respond(200, json.dumps({"loads": [load]}).encode(), JSON)
         elif path == "/abort_request":
             self.aborted.append(json.loads(body)["rid"])
-            await exchange.respond(200, b"")
+            await exchange.respond(self.abort_status, b"")
         elif path == "/close_session":
             self.closed.append(json.loads(body)["session_id"])
             await exchange.respond(200, b"")
