@@ -50,8 +50,6 @@ class Admission:
 
     async def place(self, request: Request) -> Send | Refuse | None:
         """Where it goes, its slot taken; or why nowhere. None: its client has left meanwhile."""
-        if request.gone:
-            return None  # while its last attempt was judged: nobody would take it off the line
         decision = self._decide(request)
         if isinstance(decision, Count):
             await self._count(request, decision)
@@ -62,6 +60,8 @@ class Admission:
             why = Why("queue", f"{request.client} has as many requests under way as it may")
             decision = Wait((), 0.0, None, why)
         if isinstance(decision, Wait):
+            if request.gone:
+                return None  # while its last try was judged: nobody would take it off the line
             return await self._wait(request, decision)
         if isinstance(decision, Send):
             self._take(request, decision)
