@@ -164,16 +164,20 @@ def test_a_day_of_faults_loses_no_byte_and_leaks_nothing(rig: Endpoint) -> None:
     every = Faults(rig, load).every()
     pause = 60.0 if MINUTES >= 10 else MINUTES * 60 / len(every)
     end = time.monotonic() + MINUTES * 60
+    log = rig.home.logs / "proxy.log"
     load.start(WORKERS)
     turn = 0
     while time.monotonic() < end:
         due = time.monotonic() + pause
         every[turn % len(every)]()
         turn += 1
-        assert not load.faults, load.faults[:5]
+        if load.faults:
+            pytest.fail(f"fault {turn}: {load.faults[:5]}\n{_tracebacks(log)}")
         time.sleep(max(0.0, min(due, end) - time.monotonic()))
     load.stop()
     assert not load.faults, load.faults[:5]
+    if _tracebacks(log):
+        pytest.fail(f"the proxy failed by itself:\n{_tracebacks(log)}")
     rig.await_calm(60)
     rig.wait_for(lambda: rig.metric("rigctl_connections") <= 1, 20, "every client to be gone")
     assert rig.proxy is not None
@@ -182,3 +186,10 @@ def test_a_day_of_faults_loses_no_byte_and_leaks_nothing(rig: Endpoint) -> None:
     rig.wait_for(lambda: len(list(files.iterdir())) < 60, 60, "files to be closed")
     print(f"{turn} faults; {load.whole} whole, {load.cut} cut by a kill, {load.refused} refused")
     assert load.whole > 10 * turn
+
+
+def _tracebacks(log: Path) -> str:
+    """What the proxies wrote of their own failures."""
+    said = log.read_text(errors="replace")
+    at = said.find("Traceback")
+    return said[at - 300 : at + 3000] if at >= 0 else ""
