@@ -87,24 +87,33 @@ class Homes:
     ) -> Home:
         """It was sent to `cluster`: that is its session's home from now on. `tokens`: its prompt,
         as estimated. Returns the home with the label that all its turns bear."""
+        home = self.claim(ask, cluster, run, now, tokens, policy)
+        self.record(home, ask, tokens)
+        return home
+
+    def claim(
+        self,
+        ask: Ask,
+        cluster: GroupName,
+        run: str,
+        now: Mono,
+        tokens: int,
+        policy: RoutePolicy,
+    ) -> Home:
+        """The first half of `settle`, which names the session; `record` is the other half, due
+        before anything else is asked of the homes."""
         found = match(self._index, ask, policy)
         if found is not None and found.own:
             session = found.session
             self._moved(session.home, cluster)
             longer = len(ask.chain) - 1 > session.end or found.source == "opening"
-            session.home = replace(
-                session.home,
-                cluster=cluster,
-                run=run,
-                tokens=tokens,
-                seen=now,
-                turns=session.home.turns + (1 if longer else 0),
-                cold="",
+            before = session.home
+            turns = before.turns + (1 if longer else 0)
+            session.home = Home(
+                before.label, cluster, run, tokens, before.since, now, turns, before.cached
             )
         else:
             session = self._new(ask, cluster, run, now, tokens, found)
-        if ask.chain or ask.opening or ask.session is not None:
-            self._record(session, ask, tokens)
         session.running += 1
         return session.home
 
@@ -238,9 +247,11 @@ class Homes:
             if label not in self._index.sessions:
                 return label
 
-    def _record(self, session: Session, ask: Ask, tokens: int) -> None:
-        label = session.home.label
-        if label not in self._index.sessions:
+    def record(self, home: Home, ask: Ask, tokens: int) -> None:
+        """The session of a claimed home is found again by what this request says."""
+        label = home.label
+        session = self._index.sessions.get(label)
+        if session is None or not (ask.chain or ask.opening or ask.session is not None):
             return
         end = len(ask.chain) - 1
         chain, turns, key = session.chain, session.turns, session.key

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from rigctl.core.clusters import Cluster, Count, Decision, Refuse, Send, Wait, Why
 from rigctl.core.homes import Homes
@@ -13,6 +14,7 @@ from rigctl.core.lengths import Learnt, estimate, held
 from rigctl.core.line import Line
 from rigctl.core.routing import route
 from rigctl.proxy.accounts import Accounts
+from rigctl.proxy.afterwards import Afterwards
 from rigctl.proxy.board import Board, Record
 from rigctl.proxy.live import Live, Request
 
@@ -47,6 +49,11 @@ class Admission:
         self._now = now
         self._changed = changed
         self._turns: dict[str, asyncio.Future[Send | Refuse]] = {}
+        self._afterwards = Afterwards()
+
+    def settled(self) -> None:
+        """The request that was placed is on its way: note now what it need not wait for."""
+        self._afterwards.run()
 
     async def place(self, request: Request) -> Send | Refuse | None:
         """Where it goes, its slot taken; or why nowhere. None: its client has left meanwhile."""
@@ -73,6 +80,7 @@ class Admission:
         return request.ask.endpoint.generates and not self.line.may_start(request.client)
 
     def _decide(self, request: Request) -> Decision:
+        self._afterwards.run()
         now, policy, board = self._now(), self._board.policy, self._board
         ask = request.ask
         found = self.homes.find(ask, now, policy)
@@ -179,13 +187,19 @@ class Admission:
             cached = request.at_home[1] if request.at_home[0] == send.to else 0
             record.unread[request.id] = max(0, guess.likely - cached)
             self._accounts.of(request.client).running += 1
-            request.home = self.homes.settle(
+            request.home = self.homes.claim(
                 request.ask, send.to, record.row.run, now, guess.likely, policy
             )
             self.line.started(request.label, request.client)
-            self._changed(record)
+            self._afterwards.add(partial(self._note_taken, request, record, guess.likely))
         record.sent += 1
         record.overflow += send.why.rule == "overflow"
+
+    def _note_taken(self, request: Request, record: Record, tokens: int) -> None:
+        """What only the next decision, or the daemon, looks at."""
+        if request.home is not None:
+            self.homes.record(request.home, request.ask, tokens)
+        self._changed(record)
 
     def first_byte(self, request: Request, record: Record) -> None:
         """Its prompt has been read."""

@@ -14,7 +14,14 @@ from enum import Enum
 
 import msgspec
 
-from rigctl.adapters.http1 import ClientGoneError, Exchange, Headers, PeerError, ResponseHead
+from rigctl.adapters.http1 import (
+    ClientGoneError,
+    Exchange,
+    Headers,
+    PeerError,
+    ResponseHead,
+    write_fields,
+)
 from rigctl.adapters.http1.link import Relayed
 from rigctl.core.answer import Ending
 from rigctl.core.ask import Endpoint
@@ -85,6 +92,7 @@ class Attempt:
         "_head",
         "_held",
         "_mode",
+        "_ready",
         "_request",
         "_swallow",
         "_wants_reader",
@@ -107,11 +115,10 @@ class Attempt:
         cluster: GroupName,
         rid: str,
         swallow: bool,
-        fields: Headers,
         now: Mono,
     ) -> None:
-        """`fields`: what the client's head gets beside the content type; `swallow`: the usage
-        event at the end was asked for by us and is taken out again (C46)."""
+        """`swallow`: the usage event at the end was asked for by us and is taken out again
+        (C46)."""
         self.cluster = cluster
         self.rid = rid
         """As the engine knows it; empty where it knows none."""
@@ -133,7 +140,8 @@ class Attempt:
         self._request = request
         self._exchange: Exchange = request.exchange
         self._swallow = swallow
-        self._fields = fields
+        self._fields = b""
+        self._ready: AnswerReader | None = None
         self._head: ResponseHead | None = None
         self._mode = _Mode.UNTOLD
         self._wants_reader = request.ask.endpoint.generates
@@ -141,6 +149,19 @@ class Attempt:
         self._held: list[bytes] = []
         self._body = 0
         self._client_full = False
+
+    def prepare(self, fields: Headers) -> None:
+        """While the engine reads the prompt: make what the client's first byte will need.
+
+        `fields`: what the client's head gets beside the content type.
+        """
+        self._fields = write_fields(fields)
+        if self._wants_reader:
+            self._ready = self._new_reader(self._request.ask.stream)
+
+    def _new_reader(self, stream: bool) -> AnswerReader:
+        ask = self._request.ask
+        return AnswerReader(ask.endpoint, stream, swallow=self._swallow, choices=ask.choices)
 
     # ---- from the engine -----------------------------------------------------------------
 
@@ -154,14 +175,15 @@ class Attempt:
         else:
             self._mode = _Mode.WHOLE
         if head.status == 200 and self._wants_reader:
-            ask = self._request.ask
             stream = self._mode is _Mode.STREAM
-            self.reader = AnswerReader(
-                ask.endpoint, stream, swallow=self._swallow, choices=ask.choices
-            )
+            ready, self._ready = self._ready, None
+            as_expected = ready is not None and ready.stream is stream
+            self.reader = ready if as_expected else self._new_reader(stream)
 
     def data(self, data: bytes) -> None:
         """Bytes of its body."""
+        if self.ended.done():
+            return  # its client left, or it was judged: what still comes goes nowhere
         self.last = now = time.monotonic()
         reader = self.reader
         if self._mode is _Mode.STREAM and reader is not None:
@@ -177,8 +199,8 @@ class Attempt:
                     return
                 data = b"".join(self._held)
                 self._held.clear()
-                if not self._begin(now):
-                    return
+                self._begin(now, data)
+                return
             if data:
                 self.written = now
                 self._exchange.push(data)
@@ -196,8 +218,7 @@ class Attempt:
         self._held.append(data)
         if self._mode is not _Mode.REFUSED and self._body > WHOLE_LIMIT:
             parts, self._held = self._held, []
-            if self._begin(now):
-                self._exchange.push(b"".join(parts))
+            self._begin(now, b"".join(parts))
 
     def end(self) -> None:
         """The answer is whole."""
@@ -213,9 +234,8 @@ class Attempt:
             rest = self.reader.finish()
             if self._mode is _Mode.STREAM and not self.begun and self.reader.ended is not _CUT:
                 # Whole and without a word: an answer of no tokens is one.
-                rest = body + rest
-                self._begin(time.monotonic())
-            if rest and self.begun:
+                self._begin(time.monotonic(), body + rest)
+            elif rest and self.begun:
                 self._exchange.push(rest)
         self._settle(How.DONE, "", body)
 
@@ -233,27 +253,29 @@ class Attempt:
 
     # ---- to the client -------------------------------------------------------------------
 
-    def _begin(self, now: float) -> bool:
-        """The client's answer begins; False where nobody is there any more."""
+    def _begin(self, now: float, first: bytes) -> None:
+        """The client's answer begins, its head and first bytes in one write."""
         self.begun = True
+        self.written = now
         if self.on_first_byte is not None:
             self.on_first_byte()
         request = self._request
         request.first_byte = Mono(now)
-        head = self._head
+        head, exchange = self._head, self._exchange
         assert head is not None
-        if not request.commented:
+        if request.commented:
+            exchange.push(first)
+        else:
             kind = head.header(b"content-type") or b"application/json"
             request.status = head.status
             try:
-                self._exchange.begin(head.status, ((b"content-type", kind), *self._fields))
+                exchange.begin(head.status, ((b"content-type", kind),), self._fields, first)
             except ClientGoneError:
                 self.leave()
-                return False
-        self._exchange.on_writable = self._writable
-        if not self._exchange.writable:
+                return
+        exchange.on_writable = self._writable
+        if not exchange.writable:
             self._writable(False)
-        return True
 
     def _writable(self, writable: bool) -> None:
         """The client reads too slowly, or again: the engine's bytes wait in its socket."""

@@ -18,7 +18,7 @@ from rigctl.adapters.http1 import (
 from rigctl.core.answer import Ending
 from rigctl.core.clusters import Refuse, Send
 from rigctl.core.ids import Mono
-from rigctl.parse.rewrite import Wishes, rewrite
+from rigctl.parse.rewrite import Rewritten, Wishes, rewrite
 from rigctl.proxy.admission import Admission
 from rigctl.proxy.answers import (
     UNBUFFERED,
@@ -43,6 +43,8 @@ _PASSED = frozenset(
 )
 """Headers of a client that an engine gets: none that steers one."""
 MOST_EFFORTS = 4_096
+ENDED = "ended by a person at the rig (`rigctl abort`)"
+CUT = "the endpoint was ended before this answer was; ask again"
 NO_RETRY = ((b"x-should-retry", b"false"),)
 """The SDKs ask again by themselves after a 409: what a person has ended stays ended."""
 
@@ -107,9 +109,15 @@ class Serving:
         if request.attempt is not None:
             request.attempt.leave()
 
-    def end(self, request: Request) -> None:
+    async def cut(self, request: Request) -> None:
+        """This process ends: who has no byte yet may come again at once, the others are told."""
+        if not request.exchange.status:
+            exchange, dialect = request.exchange, request.ask.dialect
+            request.status = await say_error(exchange, dialect, 503, "restarting", CUT, (), 1)
+        self.end(request, CUT, "restarting")
+
+    def end(self, request: Request, say: str = ENDED, code: str = "aborted") -> None:
         """A person ends it: its client is told so, and the work on the engine is ended."""
-        say = "ended by a person at the rig (`rigctl abort`)"
         exchange = request.exchange
         if exchange.status and not exchange.finished:
             attempt = request.attempt
@@ -117,7 +125,7 @@ class Serving:
             if attempt is None or not attempt.begun or (reader is not None and reader.stream):
                 if reader is not None and not reader.at_boundary:
                     exchange.push(b"\n\n")
-                end_in_band(request, say, "aborted")
+                end_in_band(request, say, code)
             else:
                 exchange.abort()
         elif not exchange.status:
@@ -206,37 +214,43 @@ class Serving:
             ask.endpoint, request.opened or request.body, self._wishes(request, record, rid)
         )
         request.opened = None  # decoded text is larger than the body: not kept while it runs
-        fields = decision_fields(request, waited)
-        if ask.stream:
-            fields += UNBUFFERED
         known_rid = rewritten.rid or (rid if record.header_rid else "")
         if ask.choices > 1:
             known_rid = ""  # the engine throws it away and gives each choice an id of its own
-        attempt = Attempt(request, record.name, known_rid, rewritten.added_usage, fields, now)
+        attempt = Attempt(request, record.name, known_rid, rewritten.added_usage, now)
         attempt.on_first_byte = partial(self._admission.first_byte, request, record)
         request.attempt = attempt
         request.sent = now
         request.notes = rewritten.notes
         request.enter("prefilling", now)
-        self._booking.sent(request, waited)
         if rewritten.fault:
+            self._booking.sent(request, waited)
             attempt.refuse(400, rewritten.fault)
             return attempt, await attempt.ended
-        try:
-            attempt.handle = await self._http.relay(
-                "POST",
-                record.upstream.host,
-                record.upstream.port,
-                ask.endpoint.value + request.query,
-                self._fields(request, record, rid),
-                rewritten.parts,
-                attempt,
-            )
-        except PeerError as error:
-            attempt.fail(How.UNREACHABLE, str(error))
+        await self._send(request, record, attempt, rewritten, rid)
         if request.gone:
             attempt.leave()
         return attempt, await attempt.ended
+
+    async def _send(
+        self, request: Request, record: Record, attempt: Attempt, rewritten: Rewritten, rid: str
+    ) -> None:
+        """Give it to the engine; what the engine need not wait for is done while it works."""
+        upstream = record.upstream
+        path = request.ask.endpoint.value + request.query
+        where = ("POST", upstream.host, upstream.port, path)
+        what = (self._fields(request, record, rid), rewritten.parts, attempt)
+        attempt.handle = self._http.relay_kept(*where, *what)
+        waited = attempt.taken - request.arrived
+        fields = decision_fields(request, waited)
+        attempt.prepare((*fields, *UNBUFFERED) if request.ask.stream else fields)
+        self._booking.sent(request, waited)
+        self._admission.settled()
+        if attempt.handle is None:
+            try:
+                attempt.handle = await self._http.relay(*where, *what)
+            except PeerError as error:
+                attempt.fail(How.UNREACHABLE, str(error))
 
     def _wishes(self, request: Request, record: Record, rid: str) -> Wishes:
         row, policy = record.row, self._board.table.policy

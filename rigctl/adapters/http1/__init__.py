@@ -22,7 +22,14 @@ from rigctl.adapters.http1.errors import (
 from rigctl.adapters.http1.exchange import Exchange
 from rigctl.adapters.http1.forwarding import forwardable
 from rigctl.adapters.http1.link import Relayed, Sink
-from rigctl.adapters.http1.messages import Headers, Limits, RequestHead, Response, ResponseHead
+from rigctl.adapters.http1.messages import (
+    Headers,
+    Limits,
+    RequestHead,
+    Response,
+    ResponseHead,
+    write_fields,
+)
 from rigctl.adapters.http1.server import HttpServer
 from rigctl.adapters.http1.stream import ResponseStream
 
@@ -50,4 +57,5 @@ __all__ = [
     "UnreachableError",
     "Wording",
     "forwardable",
+    "write_fields",
 ]

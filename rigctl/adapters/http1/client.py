@@ -63,15 +63,33 @@ class HttpClient:
         answer byte is told as `lost(DisconnectedError(answered=False))`: the caller knows whether
         asking again is harmless.
         """
+        relayed = self.relay_kept(method, host, port, path, headers, parts, sink)
+        if relayed is not None:
+            return relayed
+        try:
+            async with asyncio.timeout(connect_timeout):
+                link = await self._connect((host, port))
+        except TimeoutError:
+            say = f"{host}:{port} took no connection in {connect_timeout} s"
+            raise TimedOutError(say) from None
         head = self._head(method, host, port, path, headers, sum(map(len, parts)))
+        return link.send(head, parts, sink, bodiless=method == "HEAD")
+
+    def relay_kept(
+        self,
+        method: str,
+        host: str,
+        port: int,
+        path: str,
+        headers: Fields,
+        parts: Sequence[bytes | memoryview],
+        sink: Sink,
+    ) -> Relayed | None:
+        """`relay` on a kept connection, at once; None where there is none, and nothing was sent."""
         link = self._take((host, port))
         if link is None:
-            try:
-                async with asyncio.timeout(connect_timeout):
-                    link = await self._connect((host, port))
-            except TimeoutError:
-                say = f"{host}:{port} took no connection in {connect_timeout} s"
-                raise TimedOutError(say) from None
+            return None
+        head = self._head(method, host, port, path, headers, sum(map(len, parts)))
         return link.send(head, parts, sink, bodiless=method == "HEAD")
 
     async def get(

@@ -175,10 +175,17 @@ class Exchange:
         self._connection.write(head if self._silent else head + body)
         await self._connection.drained()
 
-    def begin(self, status: int, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
+    def begin(
+        self,
+        status: int,
+        headers: Iterable[tuple[bytes, bytes]] = (),
+        written: bytes = b"",
+        first: bytes = b"",
+    ) -> None:
         """Begin a streamed answer: chunked, or ended by closing for an HTTP/1.0 client.
 
-        ClientGoneError when nobody is there to read it.
+        `written`: more fields, by `write_fields`. `first`: the body's beginning, which leaves with
+        the head in one write. ClientGoneError when nobody is there to read it.
         """
         fields = list(headers)
         if status in _BODILESS:
@@ -188,7 +195,10 @@ class Exchange:
             fields.append((b"transfer-encoding", b"chunked"))
         else:
             self._keep = False
-        self._connection.write(self._open(status, fields))
+        head = self._open(status, fields, written)
+        if first and not self._silent:
+            head += write_chunk(first) if self._chunked else first
+        self._connection.write(head)
 
     def push(self, data: bytes) -> None:
         """A part of a streamed answer, without waiting; nothing when the client is gone."""
@@ -231,7 +241,7 @@ class Exchange:
         self._finished = True
         self._connection.abort()
 
-    def _open(self, status: int, fields: list[tuple[bytes, bytes]]) -> bytes:
+    def _open(self, status: int, fields: list[tuple[bytes, bytes]], written: bytes = b"") -> bytes:
         if self.status:
             raise RuntimeError("an answer was already begun")
         if self.is_gone:
@@ -245,7 +255,7 @@ class Exchange:
             fields.append((b"connection", b"close"))
         elif self.head.version == "1.0":
             fields.append((b"connection", b"keep-alive"))
-        return write_response_head(status, fields)
+        return write_response_head(status, fields, written)
 
     def take(self, part: bytes | End) -> None:
         """From the connection: a part of the body, or its end."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -12,7 +13,11 @@ Headers = tuple[tuple[bytes, bytes], ...]
 
 END_OF_CHUNKS = b"0\r\n\r\n"
 
-_REASONS = {status.value: status.phrase.encode() for status in HTTPStatus}
+_FIRST_LINES = {
+    status.value: b"HTTP/1.1 %d %s\r\n" % (status.value, status.phrase.encode())
+    for status in HTTPStatus
+}
+_TARGET = re.compile(r"[^\x00-\x20\x7f]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,31 +120,36 @@ class Response:
         return find(self.headers, name)
 
 
-def _lines(first: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    out = [first]
-    for name, value in headers:
-        if b"\r" in name + value or b"\n" in name + value:
-            raise ValueError(f"header {name!r} holds a line break")
-        out.append(name + b": " + value)
-    out.append(b"\r\n")
-    return b"\r\n".join(out)
+def write_fields(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Fields as they stand in a head, each with its line end. ValueError for one with a break."""
+    lines = [b"%b: %b\r\n" % pair for pair in headers]
+    written = b"".join(lines)
+    if written.count(b"\n") != len(lines) or written.count(b"\r") != len(lines):
+        names = [line.partition(b":")[0] for line in lines if len(line.splitlines()) != 1]
+        raise ValueError(f"header {names!r} holds a line break")
+    return written
 
 
 def write_request_head(
     method: str, target: str, host: str, port: int, headers: Iterable[tuple[bytes, bytes]]
 ) -> bytes:
     """The bytes of a request's head, `Host` first. ValueError for a target with blanks."""
-    if any(ord(sign) <= 32 or ord(sign) == 127 for sign in target) or not target:
+    if _TARGET.fullmatch(target) is None:
         raise ValueError(f"not a request target: {target!r}")
     name = f"[{host}]" if ":" in host else host
-    first = f"{method} {target} HTTP/1.1\r\nhost: {name}:{port}".encode("latin-1")
-    return _lines(first, headers)
+    first = f"{method} {target} HTTP/1.1\r\nhost: {name}:{port}\r\n".encode("latin-1")
+    return b"%b%b\r\n" % (first, write_fields(headers))
 
 
-def write_response_head(status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """The bytes of a response's head. Always HTTP/1.1: that is the version we speak."""
-    reason = _REASONS.get(status, b"Status")
-    return _lines(b"HTTP/1.1 %d %s" % (status, reason), headers)
+def write_response_head(
+    status: int, headers: Iterable[tuple[bytes, bytes]], written: bytes = b""
+) -> bytes:
+    """The bytes of a response's head. Always HTTP/1.1: that is the version we speak.
+
+    `written`: more fields, by `write_fields`.
+    """
+    first = _FIRST_LINES.get(status) or b"HTTP/1.1 %d Status\r\n" % status
+    return b"%b%b%b\r\n" % (first, write_fields(headers), written)
 
 
 def write_chunk(data: bytes) -> bytes:
