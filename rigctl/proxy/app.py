@@ -44,6 +44,7 @@ from rigctl.proxy.metrics import Gauges, GaugesOfCluster, Metrics
 from rigctl.proxy.route_log import RouteLog
 from rigctl.proxy.rows import Rows
 from rigctl.proxy.serving import Serving
+from rigctl.proxy.session_ends import SessionEnds
 from rigctl.proxy.table_file import read_table
 from rigctl.proxy.watcher import Watcher
 
@@ -114,7 +115,9 @@ class Proxy:
             lambda: self._booking.totals,
             lambda: len(self._server.connections),
             self._stalled,
+            self._routes.owner,
         )
+        self._ends = SessionEnds(self._board)
         self._server = HttpServer(self._front, self._limits(), half_close=True, word=refusal_words)
         self._board.restarted = self._restarted
         self._leaving = ""
@@ -149,6 +152,9 @@ class Proxy:
                 task.remove_done_callback(self._broke)
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            self._ends.stop()
+            for request in self._live:
+                await self._serving.cut(request)
             await self._server.close(grace=0.5)
             await self._serving.close()
             self._homes_file.save(self._admission.homes)
@@ -198,17 +204,8 @@ class Proxy:
             if now - saved >= 1.0:
                 saved = now
                 self._homes_file.save(self._admission.homes)
-                await self._close_sessions(now)
+                self._ends.tell(self._admission.homes.expired(now, self._board.policy))
             self._tell_flow(now)
-
-    async def _close_sessions(self, now: Mono) -> None:
-        """Engines are told which sessions have left them for good."""
-        for ended in self._admission.homes.expired(now, self._board.policy):
-            record = self._board.get(ended.cluster)
-            if record is None or not record.row.session_radix or record.row.state != "ready":
-                continue
-            if record.row.run == ended.run:
-                await record.upstream.close_session(ended.label)
 
     # ---- the daemon ----------------------------------------------------------------------
 

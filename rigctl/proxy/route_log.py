@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from dataclasses import replace
 
 from rigctl.core.flow import RouteRecord
 
 KEPT = 500
+OWNERS = 4_096
+"""Sessions whose client is remembered: as many as have a home."""
 
 
 class RouteLog:
@@ -17,11 +19,21 @@ class RouteLog:
         self._records: deque[RouteRecord] = deque(maxlen=KEPT)
         self._seq = 0
         self._told = 0
+        self._owners: OrderedDict[str, str] = OrderedDict()
 
     def add(self, record: RouteRecord) -> None:
         """Keep one decision with its outcome; its number is given here."""
         self._seq += 1
         self._records.append(replace(record, seq=self._seq))
+        if record.session:
+            self._owners[record.session] = record.client
+            self._owners.move_to_end(record.session)
+            if len(self._owners) > OWNERS:
+                self._owners.popitem(last=False)
+
+    def owner(self, session: str) -> str:
+        """The client of a session's last request; empty where there was none lately."""
+        return self._owners.get(session, "")
 
     def fresh(self, most: int = 200) -> tuple[RouteRecord, ...]:
         """Those since the last call, oldest first; with a gap in numbers where there were more."""

@@ -15,6 +15,7 @@ from rigctl.core.reading import NOT_YET, Reading
 from rigctl.proxy.accounts import Accounts
 from rigctl.proxy.board import Board, Record
 from rigctl.proxy.live import Live, Request
+from rigctl.proxy.loops import Loops
 
 STALLED = 2.0
 """Seconds of silence of an answer, while a prompt is read beside it, that are a stall."""
@@ -58,8 +59,10 @@ class Rows:
         totals: Callable[[], dict[str, float]],
         connections: Callable[[], int],
         stalled: Callable[[GroupName, float], None],
+        owner: Callable[[str], str],
     ) -> None:
-        """`stalled` hears, by cluster, of seconds that answers stood still since the last look."""
+        """`stalled` hears, by cluster, of seconds that answers stood still since the last look.
+        `owner`: the client of a session that was here, empty where that is not known."""
         self._board = board
         self._live = live
         self._homes = homes
@@ -68,7 +71,9 @@ class Rows:
         self._totals = totals
         self._connections = connections
         self._stalled = stalled
+        self._owner = owner
         self._paces = Paces()
+        self._loops = Loops()
         self._at: Mono | None = None
 
     def make(self, now: Mono) -> FlowRows:
@@ -94,6 +99,7 @@ class Rows:
         waiting = [each for each in requests if each.cluster is None]
         self._count_stalls(behind, now)
         self._paces.forget(each.id for each in requests)
+        self._loops.forget(each.id for each in requests)
         return FlowRows(
             at=now,
             sessions=tuple(everything[:MOST_SESSIONS]),
@@ -140,6 +146,7 @@ class Rows:
         prompt = request.estimate.likely if request.estimate is not None else 0
         context: Reading = float(prompt + progress) if prompt else NOT_YET
         home = request.home
+        flags = request.flags | {"repeats"} if self._loops.look(request, now) else request.flags
         first = request.first_byte
         until = request.sent if request.sent is not None else now
         return SessionRow(
@@ -160,7 +167,7 @@ class Rows:
             pool_share=self._share(request.cluster, context),
             rule="" if request.why is None else request.why.rule,
             turn=1 if home is None else home.turns,
-            flags=tuple(sorted(request.flags)),
+            flags=tuple(sorted(flags)),
             endpoint=request.ask.endpoint.value,
         )
 
@@ -175,7 +182,7 @@ class Rows:
         return SessionRow(
             request="",
             session=home.label,
-            client="",
+            client=self._owner(home.label),
             cluster=home.cluster,
             state="resting",
             seconds=max(0.0, now - home.seen),

@@ -57,6 +57,8 @@ class Engine:
     """Levels that its template takes; empty: all."""
     running: int = 0
     abort_status: int = 200
+    hold_closing: asyncio.Event | None = None
+    """Until it is set no session's end is taken."""
     closed: list[str] = field(default_factory=list)
     port: int = 0
     server: HttpServer | None = None
@@ -85,6 +87,8 @@ class Engine:
             self.aborted.append(json.loads(body)["rid"])
             await exchange.respond(self.abort_status, b"")
         elif path == "/close_session":
+            if self.hold_closing is not None:
+                await self.hold_closing.wait()
             self.closed.append(json.loads(body)["session_id"])
             await exchange.respond(200, b"")
         elif path == "/tokenize" and self.count is None:
