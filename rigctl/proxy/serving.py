@@ -45,8 +45,6 @@ _PASSED = frozenset(
 MOST_EFFORTS = 4_096
 ENDED = "ended by a person at the rig (`rigctl abort`)"
 CUT = "the endpoint was ended before this answer was; ask again"
-ENDED = "ended by a person at the rig (`rigctl abort`)"
-CUT = "the endpoint was ended before this answer was; ask again"
 NO_RETRY = ((b"x-should-retry", b"false"),)
 """The SDKs ask again by themselves after a 409: what a person has ended stays ended."""
 
