@@ -9,6 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from rigctl.bench.plan import Figure, Result
 from rigctl.bench.relay_plan import row
@@ -41,10 +42,11 @@ def measure(folder: Path) -> Result:
     """On a rig of its own, with nothing else under way; RigError when it does not serve."""
     with demo(folder, "--scene", "quiet") as rig:
         host, port = _address(rig)
+        key = _key(folder)
         begin = threading.Barrier(REQUESTS)
         with ThreadPoolExecutor(REQUESTS) as clients:
             served = list(
-                clients.map(lambda number: _ask(host, port, number, begin), range(REQUESTS))
+                clients.map(lambda number: _ask(host, port, key, number, begin), range(REQUESTS))
             )
     counts = {name: sum(each.cluster == name for each in served) for name in ("standard", "long")}
     waited = [each for each in served if each.rule == "queue" or each.waited > NO_WAIT]
@@ -67,13 +69,18 @@ def _address(rig: Rig) -> tuple[str, int]:
     while time.monotonic() < deadline:
         endpoint = rig.snapshot().get("endpoint") or {}
         if endpoint.get("state") == "up":
-            host, _, port = str(endpoint["address"]).rpartition(":")
-            return host.strip("[]"), int(port)
+            found = urlsplit(str(endpoint["url"]))
+            return found.hostname or "127.0.0.1", found.port or 80
         time.sleep(0.2)
     raise RigError(f"the endpoint is not up after {PATIENCE:.0f} s: {endpoint}")
 
 
-def _ask(host: str, port: int, number: int, begin: threading.Barrier) -> Served:
+def _key(home: Path) -> str:
+    """Of the first of the demo's clients: lines `CLIENT KEY`."""
+    return (home / "clients.keys").read_text().split()[1]
+
+
+def _ask(host: str, port: int, key: str, number: int, begin: threading.Barrier) -> Served:
     body = {
         "messages": [{"role": "user", "content": f"short question {number}"}],
         "stream": True,
@@ -87,7 +94,7 @@ def _ask(host: str, port: int, number: int, begin: threading.Barrier) -> Served:
         began = time.monotonic()
         connection.request(
             *("POST", "/v1/chat/completions", json.dumps(body)),
-            {"content-type": "application/json"},
+            {"content-type": "application/json", "authorization": f"Bearer {key}"},
         )
         answer = connection.getresponse()
         said = answer.read()
