@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from rigctl.adapters.decoding import decode_body
 from rigctl.adapters.http1 import ClientGoneError, Exchange, RequestError
+from rigctl.core.ask import Dialect
 from rigctl.core.ids import Mono
 from rigctl.core.link_words import Table, TableClient
 from rigctl.parse.asks import read_ask
@@ -59,11 +60,14 @@ class Front:
         if isinstance(place, NoPlace):
             fields = ((b"allow", place.allow.encode()),) if place.allow else ()
             code = "not_found" if place.status == 404 else "method_not_allowed"
+            self._metrics.refused.labels(code).inc()
             await say_error(exchange, place.dialect, place.status, code, place.say, fields)
             return
         client = client_of(head, self._clients())
         if client is None and place.kind not in _OPEN:
             say = "no valid key: send `Authorization: Bearer KEY`; `rigctl keys add NAME` makes one"
+            self._metrics.refused.labels("invalid_api_key").inc()
+            log.info("a request without a valid key from %s", exchange.peer)
             await say_error(exchange, place.dialect, 401, "invalid_api_key", say)
             return
         if place.kind is not Kind.FORWARD:
@@ -80,11 +84,11 @@ class Front:
 
     async def _forward(self, exchange: Exchange, place: Place, client: TableClient) -> None:
         arrived = self._now()
-        limit = self._table().policy.memory_limit
-        announced = exchange.head.length or 0
-        if self._live.bodies + self._reserved + announced > limit:
-            say = f"request bodies of {limit} bytes are held already; try again soon"
-            await say_error(exchange, place.dialect, 503, "queue_full", say, (), BUSY_RETRY)
+        policy = self._table().policy
+        # A chunked body says nothing of its length: it may grow up to the limit.
+        announced = policy.body_limit if exchange.head.chunked else exchange.head.length or 0
+        if self._live.bodies + self._reserved + announced > policy.memory_limit:
+            await self._no_memory(exchange, place.dialect, policy.memory_limit)
             return
         self._reserved += announced
         try:
@@ -114,6 +118,11 @@ class Front:
         if not exchange.status:
             raise ClientGoneError("the client left before its answer")
 
+    async def _no_memory(self, exchange: Exchange, dialect: Dialect, limit: int) -> None:
+        say = f"request bodies of {limit} bytes are held already, as many as may; try again soon"
+        self._metrics.refused.labels("bodies_full").inc()
+        await say_error(exchange, dialect, 503, "bodies_full", say, (), BUSY_RETRY)
+
     async def _body(self, exchange: Exchange, place: Place) -> bytes | None:
         """The plain body; None where an error was said instead, or nobody is there."""
         dialect = place.dialect
@@ -128,11 +137,11 @@ class Front:
                 body = decode_body(coding, raw, policy.body_limit)
         except RequestError as refusal:
             code = _CODES.get(refusal.status, "bad_request")
+            self._metrics.refused.labels(code).inc()
             await say_error(exchange, dialect, refusal.status, code, str(refusal))
             return None
         if self._live.bodies + len(body) > policy.memory_limit:
-            say = f"request bodies of {policy.memory_limit} bytes are held; try again soon"
-            await say_error(exchange, dialect, 503, "queue_full", say, (), BUSY_RETRY)
+            await self._no_memory(exchange, dialect, policy.memory_limit)
             return None
         self._metrics.relayed.labels("in").inc(len(raw))
         return body
