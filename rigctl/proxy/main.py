@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import logging
 import signal
 import socket
@@ -14,6 +13,7 @@ from collections.abc import Sequence
 from rigctl.config.paths import find_home
 from rigctl.proxy.app import Proxy
 from rigctl.proxy.link import listening
+from rigctl.proxy.memory import settle_memory
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,9 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (OSError, ValueError) as error:
         sys.stderr.write(f"rigctl: the endpoint cannot run: {error}\n")
         return 2
-    # What was loaded lives as long as the process: the collector need not look at it again.
-    gc.collect()
-    gc.freeze()
+    settle_memory()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_run(args.home, sockets, args.lifeline or ""))
     return 0
