@@ -9,6 +9,9 @@ Digest = bytes
 """16 bytes of SHA-256 over normalised text: equal text, equal digest, nothing to read back."""
 
 
+_SIDE = frozenset({"/v1/messages/count_tokens", "/v1/embeddings", "/tokenize"})
+
+
 class Endpoint(Enum):
     """The paths that are forwarded to an engine; `value` is the path there."""
 
@@ -20,15 +23,12 @@ class Endpoint(Enum):
     EMBEDDINGS = "/v1/embeddings"
     TOKENIZE = "/tokenize"
 
-    @property
-    def generates(self) -> bool:
+    def __init__(self, path: str) -> None:
+        self.generates = path not in _SIDE
         """Whether it takes a slot and a session; the others are side calls (C47)."""
-        return self in _GENERATING
 
-
-_GENERATING = frozenset(
-    {Endpoint.CHAT, Endpoint.COMPLETIONS, Endpoint.MESSAGES, Endpoint.RESPONSES}
-)
+    # Asked in every step of a request's way: Enum's own hash is a Python function.
+    __hash__ = object.__hash__
 
 
 class Dialect(Enum):

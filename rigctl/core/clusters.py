@@ -8,6 +8,8 @@ from enum import Enum
 from rigctl.core.ids import GroupName, Mono
 from rigctl.core.reading import NOT_YET, Reading
 
+_ADMITTING = frozenset({"up", "busy", "slowed", "suspect"})
+
 
 class Standing(Enum):
     """How a cluster stands with new work."""
@@ -25,13 +27,12 @@ class Standing(Enum):
     LENT = "lent"
     OFF = "off"
 
-    @property
-    def admits(self) -> bool:
+    def __init__(self, word: str) -> None:
+        self.admits = word in _ADMITTING
         """Whether new work may be sent there at all."""
-        return self in _ADMITTING
 
-
-_ADMITTING = frozenset({Standing.UP, Standing.BUSY, Standing.SLOWED, Standing.SUSPECT})
+    # Asked for every request: Enum's own hash is a Python function.
+    __hash__ = object.__hash__
 
 
 @dataclass(frozen=True, slots=True)

@@ -234,7 +234,7 @@ class Homes:
         if found is not None:
             session.learnt = found.session.learnt
         if ask.chain or ask.opening or ask.session is not None:
-            self._index.add(session)
+            self._index.sessions[home.label] = session  # `record` gives it what it is found by
             self._bound()
         return session
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from rigctl.core.clusters import Wait
 from rigctl.core.ids import GroupName, Mono
 
+_NONE: frozenset[GroupName] = frozenset()
 ROUND = 30.0
 """Seconds of waiting that weigh as much as one request less under way."""
 
@@ -149,11 +150,15 @@ class Line:
 
     def ahead(self, request: str) -> int:
         """How many are before it; for one that does not wait, all."""
+        if not self._waiting:
+            return 0
         return self._ranked()[1].get(request, len(self._waiting))
 
     def claimed(self, request: str) -> frozenset[GroupName]:
         """Clusters that one before it waits for: room there is that one's, however small this
         one is. So a large request is not kept waiting by a stream of small ones."""
+        if not self._waiting:
+            return _NONE
         ranked, places = self._ranked()
         before = ranked[: places.get(request, len(ranked))]
         return frozenset(

@@ -32,6 +32,10 @@ class Case:
     claimed: frozenset[GroupName]
     fits: dict[GroupName, Fit]
     """Of every cluster; see `_fit`."""
+    first: Cluster | None
+    """The cluster for short prompts: the unstretched one."""
+    short: bool
+    """Whether the first cluster could take it, however that one stands now."""
     able: tuple[Cluster, ...]
     """Those long enough."""
     usable: tuple[Cluster, ...]
@@ -57,16 +61,6 @@ class Case:
 
     def fit(self, cluster: Cluster) -> Fit:
         return self.fits[cluster.name]
-
-    @property
-    def first(self) -> Cluster | None:
-        """The cluster for short prompts: the unstretched one."""
-        return self.clusters[0] if self.clusters else None
-
-    @property
-    def short(self) -> bool:
-        """Whether the first cluster could take it, however that one stands now."""
-        return self.first is not None and self.fit(self.first) is not Fit.NO
 
     # ---- who could take it -------------------------------------------------------------
 
@@ -147,12 +141,15 @@ def case_of(
     """What does not change while one request is decided is worked out once."""
     ordered = in_order(clusters, policy)
     output = lengths.answer_room(ask.output, policy)
-    largest = max((each.limit for each in ordered), default=0)
-    fits = {
-        each.name: _fit(estimate, output, each, policy.near, largest, countable) for each in ordered
-    }
-    able = tuple(each for each in ordered if fits[each.name] is not Fit.NO)
-    usable = tuple(each for each in able if each.admits and each.name not in tried)
+    largest = max([each.limit for each in ordered], default=0)
+    fits: dict[GroupName, Fit] = {}
+    able: list[Cluster] = []
+    for each in ordered:
+        fits[each.name] = fit = _fit(estimate, output, each, policy.near, largest, countable)
+        if fit is not Fit.NO:
+            able.append(each)
+    usable = [each for each in able if each.admits and each.name not in tried]
+    first = ordered[0] if ordered else None
     return Case(
         ask=ask,
         estimate=estimate,
@@ -167,8 +164,10 @@ def case_of(
         countable=countable,
         claimed=claimed,
         fits=fits,
-        able=able,
-        usable=usable,
+        first=first,
+        short=first is not None and fits[first.name] is not Fit.NO,
+        able=tuple(able),
+        usable=tuple(usable),
         trusted=trusted(usable),
     )
 
@@ -189,12 +188,14 @@ def _fit(
 
 def trusted(clusters: Sequence[Cluster]) -> tuple[Cluster, ...]:
     """Without the suspect ones; all where nothing else is left."""
-    sound = tuple(each for each in clusters if each.standing is not Standing.SUSPECT)
-    return sound or tuple(clusters)
+    sound = [each for each in clusters if each.standing is not Standing.SUSPECT]
+    return tuple(sound or clusters)
 
 
 def in_order(clusters: Sequence[Cluster], policy: RoutePolicy) -> tuple[Cluster, ...]:
     """As the owner lists them; those he does not name come after, as they were given."""
+    if [each.name for each in clusters] == list(policy.order):
+        return tuple(clusters)
     place = {name: at for at, name in enumerate(policy.order)}
     return tuple(sorted(clusters, key=lambda each: place.get(each.name, len(place))))
 

@@ -34,6 +34,7 @@ from rigctl.core.reading import Missing, known
 
 __all__ = ["ClusterWatch", "StandingPolicy", "observe", "standing", "watch"]
 
+_POLICY = StandingPolicy()
 _MOVING = frozenset({"decoding", "prefilling", "stalled", "slowed"})
 _READING = frozenset({"prefilling", "stalled"})
 _RESETS_DOWN = 2
@@ -81,10 +82,9 @@ def observe(
 
 
 def standing(
-    state: ClusterWatch, row: TableGroup | None, now: Mono, policy: StandingPolicy | None = None
+    state: ClusterWatch, row: TableGroup | None, now: Mono, policy: StandingPolicy = _POLICY
 ) -> tuple[Standing, Mono | None, str]:
     """How it stands, since when (None: as long as the table says so), and why."""
-    policy = policy or StandingPolicy()
     if row is None:
         return Standing.OFF, None, "it is not in the table"
     by_table = _by_table(row)

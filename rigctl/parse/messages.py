@@ -26,6 +26,7 @@ _TEXTS = frozenset({"text", "input_text", "output_text", "refusal", "summary_tex
 _CALLS = frozenset({"tool_use", "server_tool_use"})
 _CALL_ITEMS = frozenset({"function_call", "custom_tool_call", "local_shell_call", "mcp_call"})
 _RESULT_ITEMS = frozenset({"function_call_output", "custom_tool_call_output"})
+_NOTHING = digest(b"")
 _WHOLE_PICTURE = 64 * 1024
 _SLICES = 64
 _CALL_SHARE = 128
@@ -46,7 +47,7 @@ class Walk:
 
     def __init__(self, chain: Chain) -> None:
         self._chain = chain
-        self._so_far = digest(b"")
+        self._so_far = _NOTHING
 
     def head(self, system: object, tools: object, leading: list[Any]) -> None:
         """System text, system messages that lead, and tools."""

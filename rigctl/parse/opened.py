@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -60,6 +61,8 @@ _Watched = msgspec.defstruct(
     gc=False,
 )
 _WATCHED = tuple(sorted(STRIPPED))
+_watched = attrgetter(*_WATCHED)
+_NONE: frozenset[str] = frozenset()
 _DECODER: msgspec.json.Decoder[Body] = msgspec.json.Decoder(_Watched)
 
 
@@ -88,9 +91,11 @@ def open_body(raw: bytes) -> Opened:
         body = _DECODER.decode(raw)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return _python(raw)
-    return Opened(
-        raw, body, frozenset(name for name in _WATCHED if getattr(body, name) is not UNSET)
-    )
+    values = _watched(body)
+    if values.count(UNSET) == len(values):  # as almost always
+        return Opened(raw, body, _NONE)
+    found = zip(_WATCHED, values, strict=True)
+    return Opened(raw, body, frozenset(name for name, value in found if value is not UNSET))
 
 
 def _python(raw: bytes) -> Opened:

@@ -25,8 +25,11 @@ def session_of(headers: tuple[tuple[bytes, bytes], ...], fields: Body) -> Sessio
         if name in _HEADERS:
             sent.setdefault(name, value.strip())
     for source, found in SOURCES:
-        data = sent.get(found, b"") if isinstance(found, bytes) else encode(found(fields))
-        if 0 < len(data) <= MOST_ID:
+        there = sent.get(found, b"") if isinstance(found, bytes) else found(fields)
+        if not there:
+            continue
+        data = encode(there) if isinstance(there, str) else there
+        if len(data) <= MOST_ID:
             return SessionId(source, blake2b(data, digest_size=16).hexdigest())
     return None
 

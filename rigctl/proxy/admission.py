@@ -85,13 +85,16 @@ class Admission:
         ask = request.ask
         found = self.homes.find(ask, now, policy)
         request.at_home = ("" if found.home is None else found.home.cluster, found.tokens)
+        clusters = board.clusters()
+        if request.too_long_at:
+            clusters = tuple([_capped(each, request.too_long_at) for each in clusters])
         learnt = found.learnt or self.learnt.value
         guess = estimate(ask.size, learnt, policy, request.counted)
         request.estimate = guess
         return route(
             ask,
             guess,
-            tuple(_capped(each, request.too_long_at) for each in board.clusters()),
+            clusters,
             found,
             policy,
             now,

@@ -142,12 +142,12 @@ class Board:
 
     def clusters(self) -> tuple[Cluster, ...]:
         """What the rules decide by."""
-        return tuple(self._cluster(record) for record in self)
-
-    def _cluster(self, record: Record) -> Cluster:
-        row = record.row
-        word, _, say = self.standing(record)
         now = self._now()
+        return tuple([self._cluster(record, now) for record in self._records.values()])
+
+    def _cluster(self, record: Record, now: Mono) -> Cluster:
+        row = record.row
+        word, _, say = standing(record.watch, row, now)
         eta: Reading = row.eta
         if not isinstance(eta, Missing):
             eta = max(0.0, eta - (now - self.table.at))

@@ -10,6 +10,7 @@ from rigctl.core.link_words import Table, TableClient
 
 NOBODY = "-"
 """The client of every request while no keys exist."""
+_ANYBODY = TableClient(NOBODY, "")
 
 
 def hashes(table: Table) -> Mapping[str, TableClient]:
@@ -31,6 +32,6 @@ def client_of(head: RequestHead, known: Mapping[str, TableClient]) -> TableClien
     The hash of what was sent is looked up, so that no comparison's time tells of a key.
     """
     if not known:
-        return TableClient(NOBODY, "")
+        return _ANYBODY
     key = given_key(head)
     return None if key is None else known.get(hashlib.sha256(key).hexdigest())

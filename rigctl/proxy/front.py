@@ -46,6 +46,7 @@ class Front:
     ) -> None:
         self._live = live
         self._metrics = metrics
+        self._relayed = metrics.relayed.labels("in")
         self._now = now
         self._table = table
         self._serve = serve
@@ -130,7 +131,9 @@ class Front:
         try:
             raw = await exchange.body()
             coding = exchange.head.header(b"content-encoding")
-            if coding is not None and len(raw) > LARGE:
+            if coding is None and raw[:1] == b"{" and len(raw) <= policy.body_limit:
+                body = raw  # plain JSON, as almost always
+            elif coding is not None and len(raw) > LARGE:
                 # Decompressors let other threads work: no stream waits for a large body.
                 body = await asyncio.to_thread(decode_body, coding, raw, policy.body_limit)
             else:
@@ -143,5 +146,5 @@ class Front:
         if self._live.bodies + len(body) > policy.memory_limit:
             await self._no_memory(exchange, dialect, policy.memory_limit)
             return None
-        self._metrics.relayed.labels("in").inc(len(raw))
+        self._relayed.inc(len(raw))
         return body

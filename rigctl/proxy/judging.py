@@ -201,6 +201,8 @@ class Judge:
         """Whether this very prompt seemed to crash a server, a while ago. Counting it is safe."""
         if not request.ask.endpoint.generates:
             return False
+        if not self._poison:
+            return False
         now = self._now()
         self._poison = {tip: at for tip, at in self._poison.items() if now - at < QUARANTINE}
         return bool(request.ask.chain) and request.ask.chain[-1] in self._poison

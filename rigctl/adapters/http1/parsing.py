@@ -41,10 +41,13 @@ class _Collector(Generic[Head]):
         self.head_size = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if len(self.headers) >= self.limits.header_count:
-            self.fail(431, f"more than {self.limits.header_count} header lines")
-        self.grow(len(name) + len(value) + 4)
-        self.headers.append((name.lower(), value))
+        headers, limits = self.headers, self.limits
+        if len(headers) >= limits.header_count:
+            self.fail(431, f"more than {limits.header_count} header lines")
+        self.head_size += len(name) + len(value) + 4
+        if self.head_size > limits.head:
+            self.grow(0)
+        headers.append((name.lower(), value))
 
     def grow(self, size: int) -> None:
         self.head_size += size
