@@ -135,3 +135,4 @@ async def test_an_end_before_the_answers_is_told_to_each(tmp_path: Path, stream:
         assert refused.header(b"retry-after") == b"1"
         assert "ask again" in json.loads(refused.body)["error"]["message"]
         await made.until(lambda: engine.aborted)
+        endless.go.set()

@@ -1,0 +1,223 @@
+"""What the door says, and to whom: paths, keys, sizes, names; and what of it is counted."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from proxy_kit import CHAT, JSON, Engine, Rig, chunk, rig, say, short
+
+from rigctl.adapters.http1 import Exchange
+from rigctl.core.link_words import TableClient
+
+
+async def refusals(made: Rig) -> dict[str, float]:
+    """Of `/metrics`, by code."""
+    page = (await made.http.get("127.0.0.1", made.port, "/metrics")).body.decode()
+    head = 'rigctl_refused_total{code="'
+    lines = [each.removeprefix(head) for each in page.splitlines() if each.startswith(head)]
+    return {each.split('"')[0]: float(each.split()[-1]) for each in lines}
+
+
+async def raw(made: Rig, data: bytes) -> bytes:
+    """Everything that comes back until the close."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
+    writer.write(data)
+    async with asyncio.timeout(10):
+        found = await reader.read()
+    writer.close()
+    return found
+
+
+async def test_what_the_door_refuses_is_counted_with_few_labels(tmp_path: Path) -> None:
+    """By what was wrong, never by path, name or key: a scan of a thousand paths adds no row."""
+    known = TableClient("anna", hashlib.sha256(b"key").hexdigest())
+    async with rig(tmp_path, Engine("standard", short), clients=(known,)) as made:
+        for number in range(40):
+            await made.http.get("127.0.0.1", made.port, f"/scan/{number}")
+        await made.http.get("127.0.0.1", made.port, CHAT)
+        await made.ask(say(stream=False), headers=[(b"x-api-key", b"wrong-key-1234")])
+        await made.ask(b"no", headers=[(b"x-api-key", b"key"), (b"content-encoding", b"gzip")])
+        found = await refusals(made)
+        assert found["not_found"] == 40
+        assert found["method_not_allowed"] == 1
+        assert found["invalid_api_key"] == 1
+        assert found["bad_request"] == 1
+        page = (await made.http.get("127.0.0.1", made.port, "/metrics")).body
+        assert b"scan" not in page
+        assert b"wrong-key" not in page
+
+
+async def test_a_wrong_key_leaves_a_line_and_not_itself(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The owner can see that somebody's key is wrong, and from where."""
+    known = TableClient("anna", hashlib.sha256(b"key").hexdigest())
+    async with rig(tmp_path, Engine("standard", short), clients=(known,)) as made:
+        with caplog.at_level(logging.INFO):
+            await made.ask(say(), headers=[(b"authorization", b"Bearer sk-secret-77")])
+        assert "without a valid key from 127.0.0.1:" in caplog.text
+        assert "secret" not in caplog.text
+
+
+async def test_chunked_bodies_cannot_outgrow_the_memory_that_is_set(tmp_path: Path) -> None:
+    """They announce no length, so each counts as the largest that may come; once it is there it
+    counts as what it is."""
+    engine = Engine("standard", short)
+    async with rig(tmp_path, engine, body_limit=1024 * 1024, memory_limit=2 * 1024 * 1024) as made:
+        head = b'POST %b HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{"a":\r\n'
+        slow = []
+        for _ in range(2):
+            reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
+            writer.write(head % CHAT.encode())
+            slow.append((reader, writer))
+        await made.until(lambda: made.proxy._front._reserved == 2 * 1024 * 1024)
+        got = await made.ask(say(stream=False))
+        assert got.status == 503
+        assert got.header(b"retry-after") == b"5"
+        assert not engine.asked
+        for _, writer in slow:
+            writer.close()
+        await made.until(lambda: made.proxy._front._reserved == 0)
+        assert (await made.ask(say(stream=False))).status == 200
+        assert (await refusals(made))["bodies_full"] == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "echoed"),
+    [
+        (b"abc-123", True),
+        (b"a" * 128, True),
+        (b"a" * 129, False),
+        (b"two words", False),
+        (b"\xff\xfe", False),
+        (b"tab\there", False),
+        (b"\x1b[31mred", False),
+    ],
+)
+async def test_a_request_id_is_echoed_where_it_is_harmless(
+    tmp_path: Path, given: bytes, echoed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Both to client and engine; else ours stands in its place, and it is in no log."""
+    engine = Engine("standard", short)
+    async with rig(tmp_path, engine) as made:
+        head = b"POST %b HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: %d\r\n"
+        body = json.dumps(say(stream=False)).encode()
+        with caplog.at_level(logging.DEBUG):
+            found = await raw(
+                made,
+                head % (CHAT.encode(), len(body)) + b"x-request-id: " + given + b"\r\n\r\n" + body,
+            )
+        if found.startswith(b"HTTP/1.1 400"):
+            assert not engine.asked  # no field value at all
+            return
+        assert found.startswith(b"HTTP/1.1 200")
+        sent = engine.heads[0].header(b"x-request-id")
+        assert (sent == given) == echoed
+        assert b"x-request-id: " + sent + b"\r\n" in found
+        assert "\x1b" not in caplog.text
+
+
+@pytest.mark.parametrize("name", ["x\r\nx-evil: 1", "x\x1b[2J", "naïve 🌍", "a" * 5_000, ""])
+async def test_names_that_a_client_invents_reach_no_header_and_no_log(
+    tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Session ids and model names are hashed, or not repeated at all."""
+    async with rig(tmp_path, Engine("standard", short)) as made:
+        asked = say(stream=False, model=name, prompt_cache_key=name, user=name)
+        with caplog.at_level(logging.DEBUG):
+            got = await made.ask({**asked, "metadata": {"user_id": name}})
+        assert got.status == 200
+        assert got.header(b"x-evil") is None
+        for _, value in got.headers:
+            assert value.isascii()
+            assert len(value) < 400
+        if len(name) > 1:
+            assert name not in caplog.text
+            assert "\x1b" not in caplog.text
+
+
+async def test_any_model_name_is_served_and_the_list_names_the_one(tmp_path: Path) -> None:
+    """POST takes whatever agents are set to; the engine is asked by its own name."""
+    engine = Engine("standard", short)
+    async with rig(tmp_path, engine) as made:
+        for name in ("gpt-4o", "claude-haiku-4-5-20251001", "lora:x"):
+            assert (await made.ask(say(stream=False, model=name))).status == 200
+        assert [each["model"] for each in engine.asked] == ["qwen"] * 3
+        known = await made.http.get("127.0.0.1", made.port, "/v1/models/qwen")
+        other = await made.http.get("127.0.0.1", made.port, "/v1/models/gpt-4o")
+        assert (known.status, other.status) == (200, 404)
+        assert "`qwen`" in json.loads(other.body)["error"]["message"]
+        listed = json.loads((await made.http.get("127.0.0.1", made.port, "/v1/models")).body)
+        assert [each["id"] for each in listed["data"]] == ["qwen"]
+        assert listed["data"][0]["max_model_len"] == 262_144
+
+
+@pytest.mark.case("C53")
+async def test_an_http_1_0_stream_with_comments_ends_by_closing(tmp_path: Path) -> None:
+    """No chunk sizes in its text, comments between its events, and no host needed."""
+    go = asyncio.Event()
+
+    async def slow(exchange: Exchange, asked: dict[str, Any]) -> None:
+        await go.wait()
+        await short(exchange, asked)
+
+    async with rig(
+        tmp_path, Engine("standard", slow), keep_alive=0.2, first_keep_alive=0.2
+    ) as made:
+        body = json.dumps(say()).encode()
+        asked = asyncio.create_task(
+            raw(
+                made,
+                b"POST %b HTTP/1.0\r\ncontent-length: %d\r\n\r\n%b"
+                % (CHAT.encode(), len(body), body),
+            )
+        )
+        await made.until(lambda: [each for each in made.proxy._live if each.commented])
+        go.set()
+        head, _, said = (await asked).partition(b"\r\n\r\n")
+        assert b"chunked" not in head.lower()
+        assert b"connection: close" in head.lower()
+        assert said.startswith(b": rigctl\n")
+        assert said.replace(b": rigctl\n", b"").startswith(chunk("one "))
+        assert said.endswith(b"data: [DONE]\n\n")
+
+
+async def test_readyz_tells_a_drain_on_the_connections_that_are_left(tmp_path: Path) -> None:
+    """`/livez` stays 200: the process lives and finishes its answers."""
+    async with rig(tmp_path, Engine("standard", short)) as made:
+        assert (await made.http.get("127.0.0.1", made.port, "/readyz")).status == 200
+        made.change("standard", state="stopped", gate="closed", say="stopped by a person")
+        got = await made.http.get("127.0.0.1", made.port, "/readyz")
+        assert (got.status, b"standard is off" in got.body) == (503, True)
+        assert (await made.http.get("127.0.0.1", made.port, "/livez")).status == 200
+        made.change("standard", state="ready", gate="open", say="")
+        reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
+        await asyncio.sleep(0.1)
+        made.proxy.leave("SIGTERM")
+        writer.write(b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n")
+        found = await reader.read()
+        assert found.startswith(b"HTTP/1.1 503")
+        assert b"it is leaving: SIGTERM" in found
+        writer.close()
+
+
+async def test_a_response_is_never_left_running_in_the_background(tmp_path: Path) -> None:
+    """It would run on without a slot: the key is taken out, and `route explain` says so."""
+
+    async def responds(exchange: Exchange, asked: dict[str, Any]) -> None:
+        body = {"id": asked["request_id"], "object": "response", "status": "completed"}
+        await exchange.respond(200, json.dumps({**body, "output": []}).encode(), JSON)
+
+    engine = Engine("standard", responds)
+    async with rig(tmp_path, engine) as made:
+        body = {"model": "qwen", "input": "hi", "background": True}
+        assert (await made.ask(body, "/v1/responses")).status == 200
+        assert "background" not in engine.asked[0]
+        [record] = made.proxy._routes.fresh()
+        assert "background" in record.say
