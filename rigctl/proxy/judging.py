@@ -33,6 +33,7 @@ COME_BACK = 5
 """Seconds after which one whose engine answered 503 may ask again."""
 BROKEN = "the server that answered was lost in mid-answer; ask again"
 _DONE = b"data: [DONE]\n\n"
+_CODES = {"effort": "unsupported_value", "bad_request": "invalid_request"}
 _TOLD = (Ending.FAILED, Ending.SUSPICIOUS)
 """Ends that need no further word to the client."""
 
@@ -277,10 +278,9 @@ class Judge:
         return "refused"
 
     async def _pass_on(self, request: Request, status: int, refusal: Refusal) -> str:
-        code = refusal.code or {
-            "effort": "unsupported_value",
-            "bad_request": "invalid_request",
-        }.get(refusal.kind, "server_error")
+        # Engines put the status there as a number: that is no word that a client looks for.
+        code = "" if refusal.code.isdigit() else refusal.code
+        code = code or _CODES.get(refusal.kind, "server_error")
         say = without_paths(refusal.message) or f"`{request.cluster}` answered {status}"
         status = status if status >= 400 else 502  # an engine has no business to redirect anybody
         if request.commented:

@@ -185,7 +185,8 @@ class Serving:
                 outcome = await self._judge.judge(request, record, attempt, ended)
             finally:  # also where its client has gone just now
                 if request.ask.endpoint.generates:
-                    record.took(self._now() - attempt.taken)
+                    if ended.how is How.DONE:  # a refusal tells nothing of how long answers take
+                        record.took(self._now() - attempt.taken)
                     self._admission.release(request, record)
             if outcome is not None:
                 return outcome
