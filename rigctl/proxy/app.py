@@ -157,7 +157,7 @@ class Proxy:
                 await self._serving.cut(request)
             await self._server.close(grace=0.5)
             await self._serving.close()
-            self._homes_file.save(self._admission.homes)
+            self._homes_file.save(self._admission.homes, last=True)
             await self._http.close()
 
     def _broke(self, task: asyncio.Task[None]) -> None:
