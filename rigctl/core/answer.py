@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from rigctl.core.said import Call, Said
+from rigctl.core.said import Call, Said, Tags
 
 MOST_TEXT = 8 * 1024 * 1024
 """Characters kept of one answer, all choices and fields together; beyond, it is no longer whole."""
@@ -128,12 +128,13 @@ class Answer:
     def answered(self, choice: int | None, part: str) -> None:
         """Answer text, inline thinking included."""
         self.progress += 1
-        said = self.said(choice)
+        said = self.choices.get(choice or 0) or self.said(choice)
         if said is None:
             self.doing = Doing.ANSWERING
             return
-        said.look_for_tags(part)
-        self.doing = Doing.THINKING if said.in_tags else Doing.ANSWERING
+        if not said.tags.settled:
+            said.look_for_tags(part)
+        self.doing = Doing.THINKING if said.tags is Tags.OPEN else Doing.ANSWERING
         if self._room(part):
             said.answer.add(part)
 

@@ -22,6 +22,10 @@ class Tags(Enum):
     """None opened; the template may have done so."""
     NONE = "none"
 
+    def __init__(self, word: str) -> None:
+        self.settled = word in ("closed", "none")
+        """No later text changes it."""
+
 
 class Text:
     """Text that comes in many small parts and is read seldom."""
@@ -126,7 +130,7 @@ class Said:
             else:
                 self.tags, self._tail = Tags.LOOSE, ""
                 part = head
-        elif tags is Tags.NONE or tags is Tags.CLOSED:
+        elif tags.settled:
             return
         text = self._tail + part
         if _CLOSE in text:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Any
 
 from msgspec import UNSET
@@ -18,6 +19,12 @@ Headers = tuple[tuple[bytes, bytes], ...]
 
 MOST_TOKENS = 1 << 31
 """A number of tokens beyond this is no number of tokens."""
+_OPTIONS = attrgetter(
+    *("custom_params", "thinking", "reasoning", "reasoning_effort", "output_config"),
+    *("regex", "ebnf", "json_schema", "logprobs", "top_logprobs", "response_format"),
+    *("text", "tool_choice"),
+)
+"""What effort, thinking and form of the answer can be said by."""
 _ANTHROPIC = frozenset({Endpoint.MESSAGES, Endpoint.COUNT_TOKENS})
 
 
@@ -48,6 +55,8 @@ def read_ask(endpoint: Endpoint, headers: Headers, body: bytes | Opened) -> Ask:
     except RecursionError:
         pass  # nested beyond any engine: what was read so far stands
     n = fields.n
+    options = _OPTIONS(fields)
+    plain = options.count(UNSET) == len(options)
     return Ask(
         endpoint=endpoint,
         dialect=Dialect.ANTHROPIC if endpoint in _ANTHROPIC else Dialect.OPENAI,
@@ -61,11 +70,11 @@ def read_ask(endpoint: Endpoint, headers: Headers, body: bytes | Opened) -> Ask:
         answered_at=chain.answered_at,
         opening=chain.opening_digest(),
         previous_response=_text(fields.previous_response_id),
-        effort=effort_of(fields),
-        thinking=_thinking(headers, fields),
+        effort="" if plain else effort_of(fields),
+        thinking=_thinking(headers, fields, plain),
         choices=prompts * (n if _count(n) and n > 1 else 1),
         tools=bool(fields.tools or fields.functions),
-        constrained=_constrained(fields),
+        constrained=not plain and _constrained(fields),
         model=_text(fields.model),
     )
 
@@ -158,14 +167,15 @@ def _output(fields: Body) -> int | None:
     return max(asked, default=None)
 
 
-def _thinking(headers: Headers, fields: Body) -> int | None:
-    for value in (
-        _inner(fields.custom_params, "thinking_budget"),
-        _inner(fields.thinking, "budget_tokens"),
-        _inner(fields.reasoning, "max_tokens"),
-    ):
-        if _count(value):
-            return int(value)
+def _thinking(headers: Headers, fields: Body, plain: bool) -> int | None:
+    if not plain:
+        for value in (
+            _inner(fields.custom_params, "thinking_budget"),
+            _inner(fields.thinking, "budget_tokens"),
+            _inner(fields.reasoning, "max_tokens"),
+        ):
+            if _count(value):
+                return int(value)
     for name, text in headers:
         if name == b"x-thinking-budget":
             digits = text.strip()

@@ -78,7 +78,7 @@ class Walk:
         if not isinstance(message, dict):
             out = ["?\0"]
             self._content(message, out)
-            self._link(out)
+            self._link("".join(out))
             return
         role = message.get("role")
         if not isinstance(role, str):
@@ -90,8 +90,13 @@ class Walk:
                 role = "assistant"
         if role == "assistant" and not chain.answered_at:
             chain.answered_at = len(chain.turns)
-        out = [role if isinstance(role, str) else "?", "\0"]
         content = message.get("content")
+        if isinstance(content, str) and isinstance(role, str) and len(message) == 2:
+            if chain.opening_left > 0:
+                chain.open(content)
+            self._link(f"{role}\0{content}")  # most messages of most clients
+            return
+        out = [role if isinstance(role, str) else "?", "\0"]
         if isinstance(content, str):
             out.append(content)
         else:
@@ -100,11 +105,11 @@ class Walk:
             chain.open("".join(out[2:]))
         if len(message) > 2:
             self._rest(message, out)
-        self._link(out)
+        self._link("".join(out))
 
-    def _link(self, out: list[str]) -> None:
+    def _link(self, text: str) -> None:
         chain = self._chain
-        data = encode("".join(out))
+        data = encode(text)
         chain.text_bytes += len(data)
         # A digest of one length before each message: no two lists of them spell the same bytes.
         self._so_far = digest(self._so_far + data)

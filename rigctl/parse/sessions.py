@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from hashlib import blake2b
+from operator import attrgetter
 
 import msgspec
+from msgspec import UNSET
 
 from rigctl.core.ask import SessionId
 from rigctl.parse.chains import encode
@@ -24,6 +26,8 @@ def session_of(headers: tuple[tuple[bytes, bytes], ...], fields: Body) -> Sessio
     for name, value in headers:
         if name in _HEADERS:
             sent.setdefault(name, value.strip())
+    if not sent and _in_body(fields) == _NOTHING:
+        return None  # as many clients do: nothing to be looked for ten times
     for source, found in SOURCES:
         there = sent.get(found, b"") if isinstance(found, bytes) else found(fields)
         if not there:
@@ -78,4 +82,8 @@ SOURCES: tuple[tuple[str, bytes | Callable[[Body], str]], ...] = (
 )
 """Name of the source, and the header or what finds it in the body."""
 
+_in_body = attrgetter(
+    *("metadata", "session_id", "prompt_cache_key", "conversation", "conversation_id")
+)
+_NOTHING = (UNSET,) * 5
 _HEADERS = frozenset(found for _, found in SOURCES if isinstance(found, bytes))

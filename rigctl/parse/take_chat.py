@@ -81,7 +81,9 @@ def _delta(answer: Answer, index: int | None, delta: Delta) -> None:
         answer.thought(index, delta.reasoning, "reasoning")
     if delta.content:
         answer.answered(index, delta.content)
-    for call in delta.tool_calls or ():
+    if not delta.tool_calls:
+        return
+    for call in delta.tool_calls:
         function = call.function
         name = function.name or "" if function is not None else ""
         arguments = function.arguments or "" if function is not None else ""

@@ -205,7 +205,8 @@ class Exchange:
         if not self.status or self._finished:
             raise RuntimeError("push() belongs between begin() and complete()")
         if data and not self._silent:
-            self._connection.write(write_chunk(data) if self._chunked else data)
+            chunked = self._chunked
+            self._connection.write(b"%x\r\n%b\r\n" % (len(data), data) if chunked else data)
 
     def complete(self) -> None:
         """End a streamed answer; nothing when it has ended, or the client is gone."""

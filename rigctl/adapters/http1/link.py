@@ -16,6 +16,8 @@ SLICE: Final = 256 * 1024
 so that a large body handed over whole would lie in memory two or three times."""
 IN_ONE_WRITE: Final = 64 * 1024
 """A request up to this size is joined and leaves in one write, in one packet where it fits."""
+SMALL: Final = 4 * 1024
+"""Of a larger one, first parts up to this size leave with the head."""
 BUFFERED: Final = 1024 * 1024
 """Bytes the transport may hold before the rest of a body waits."""
 
@@ -118,8 +120,11 @@ class Link(asyncio.Protocol):
         if len(head) + sum(map(len, parts)) <= IN_ONE_WRITE:
             self._transport.write(b"".join((head, *parts)))
         else:
-            self._outgoing.append(head)
-            for part in parts:
+            small = 0
+            while small < len(parts) and len(parts[small]) <= SMALL:
+                small += 1
+            self._outgoing.append(b"".join((head, *parts[:small])))
+            for part in parts[small:]:
                 self._outgoing.extend(_slices(part))
             self._pump()
         return handle

@@ -179,7 +179,10 @@ class ResponseParser(_Collector[ResponseHead]):
         self.events = []
         try:
             self._parser.feed_data(data)
-            self.bound(len(data))
+            if self.events:
+                self.unparsed = 0
+            else:
+                self.bound(len(data))
         except httptools.HttpParserUpgrade:
             raise BrokenAnswerError("the server switched protocols unasked") from None
         except (RequestError, httptools.HttpParserError) as error:
