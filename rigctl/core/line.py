@@ -149,10 +149,21 @@ class Line:
         return tuple(order)
 
     def ahead(self, request: str) -> int:
-        """How many are before it; for one that does not wait, all."""
+        """How many are before it; for one that does not wait, all.
+
+        Those that wait for their own client's limit hold up nobody else, and are not counted.
+        """
         if not self._waiting:
             return 0
-        return self._ranked()[1].get(request, len(self._waiting))
+        ranked, places = self._ranked()
+        before = places.get(request, len(ranked))
+        if not self.limits:
+            return before
+        return sum(self.may_start(each.client) for each in ranked[:before])
+
+    def waiting_of(self, client: str) -> int:
+        """How many of a client's requests wait, for whatever."""
+        return sum(each.client == client for each in self._waiting.values())
 
     def claimed(self, request: str) -> frozenset[GroupName]:
         """Clusters that one before it waits for: room there is that one's, however small this
@@ -170,7 +181,7 @@ class Line:
 
     def place(self, request: str) -> int | None:
         """Its place from 1; None where it does not wait."""
-        return self.ahead(request) + 1 if request in self._waiting else None
+        return self._ranked()[1][request] + 1 if request in self._waiting else None
 
     def places(self, now: Mono) -> tuple[Place, ...]:
         """All that wait, the next one first."""

@@ -18,6 +18,9 @@ from rigctl.proxy.afterwards import Afterwards
 from rigctl.proxy.board import Board, Record
 from rigctl.proxy.live import Live, Request
 
+OWN_LINE_RETRY = 10
+"""Seconds after which a client whose own line is full may ask again."""
+
 
 def _capped(cluster: Cluster, said: Mapping[GroupName, int]) -> Cluster:
     """A cluster that has called this request too long has the limit that it named."""
@@ -63,9 +66,8 @@ class Admission:
             if request.gone:
                 return None
             decision = self._decide(request)
-        if isinstance(decision, Send) and self._limited(request):
-            why = Why("queue", f"{request.client} has as many requests under way as it may")
-            decision = Wait((), 0.0, None, why)
+        if isinstance(decision, Send | Wait) and self._limited(request):
+            decision = self._over_limit(request, decision)
         if isinstance(decision, Wait):
             if request.gone:
                 return None  # while its last try was judged: nobody would take it off the line
@@ -75,6 +77,15 @@ class Admission:
             return decision
         assert isinstance(decision, Refuse)
         return decision
+
+    def _over_limit(self, request: Request, decision: Send | Wait) -> Decision:
+        """It waits for its client's own answers; its line has the length of everybody's."""
+        say = f"{request.client} has as many requests under way as it may"
+        waiting, most = self.line.waiting_of(request.client), self._board.policy.queue_limit
+        if waiting >= most:
+            say += f", and {waiting} of its own wait already"
+            return Refuse(503, "queue_full", OWN_LINE_RETRY, Why("full", say))
+        return decision if isinstance(decision, Wait) else Wait((), 0.0, None, Why("queue", say))
 
     def _limited(self, request: Request) -> bool:
         return request.ask.endpoint.generates and not self.line.may_start(request.client)

@@ -246,9 +246,14 @@ class Judge:
                 self._again(request, record)
                 return None
         if refusal.kind == "auth":
-            status = 502
-            say = f"{record.name} takes not the key that rig.toml names for it"
+            say = f"{record.name} does not take the key that rig.toml names for it"
             log.error("%s", say)
+            if generates:
+                self._note(record, Answered(500, say=say), "error", say)
+                if self._elsewhere(request, record):
+                    self._again(request, record)
+                    return None
+            status = 502
             refusal = Refusal("server", say, code="engine_key")
         return await self._pass_on(request, status, refusal)
 

@@ -22,6 +22,19 @@ def test_first_come_first_served_among_equals() -> None:
     assert line.place("another") is None
 
 
+def test_those_over_their_own_limit_are_before_nobody() -> None:
+    """They wait for their client's answers, which cost the others nothing."""
+    line = Line({"anna": 1, "ben": 1})
+    line.started("", "anna")
+    _fill(line, ("a1", "", "anna"), ("a2", "", "anna"), ("b1", "", "ben"))
+    assert line.waiting_of("anna") == 2
+    assert line.ahead("another") == 1
+    line.ended("", "anna")
+    assert line.ahead("another") == 3
+    assert line.place("b1") is not None
+    assert line.waiting_of("nobody") == 0
+
+
 def test_a_session_that_asks_much_does_not_hold_up_the_others() -> None:
     """Its second request comes after everybody's first, its own order kept."""
     line = Line()

@@ -127,6 +127,36 @@ async def test_a_clients_limit_lets_others_pass(tmp_path: Path) -> None:
         assert sums["ben"].prompt_tokens == 12
 
 
+async def test_a_client_over_its_limit_fills_its_own_line_only(tmp_path: Path) -> None:
+    """Its line is as long as everybody's; past that it is refused, and others still may wait."""
+    held = Held()
+    clients = tuple(
+        TableClient(name, hashlib.sha256(name.encode()).hexdigest(), limit)
+        for name, limit in (("anna", 1), ("ben", None))
+    )
+    engine = Engine("standard", held, slots=2)
+
+    def ask(made: Any, who: str, text: str) -> asyncio.Task[Any]:
+        body = say(text, stream=False)
+        return asyncio.create_task(made.ask(body, headers=[(b"x-api-key", who.encode())]))
+
+    async with rig(tmp_path, engine, clients=clients, queue_limit=3) as made:
+        asked = [ask(made, "anna", "a0")]
+        await made.until(lambda: engine.asked)
+        asked += [ask(made, "anna", f"a{each}") for each in range(1, 4)]
+        await made.until(lambda: len(made.proxy._admission.line) == 3)
+        refused = await ask(made, "anna", "a4")
+        assert refused.status == 503
+        assert refused.header(b"retry-after") == b"10"
+        assert "3 of its own wait" in json_error(refused)
+        asked.append(ask(made, "ben", "b0"))
+        await made.until(lambda: len(engine.asked) == 2)
+        asked += [ask(made, "ben", f"b{each}") for each in range(1, 3)]
+        await made.until(lambda: len(made.proxy._admission.line) == 5)
+        held.go.set()
+        assert [each.status for each in await asyncio.gather(*asked)] == [200] * 7
+
+
 async def test_no_key_no_answer(tmp_path: Path) -> None:
     """A wrong key is refused, never echoed, and no key is passed on to an engine."""
     known = TableClient("anna", hashlib.sha256(b"key").hexdigest())

@@ -89,6 +89,24 @@ async def test_two_engines_that_fail_alike_are_asked_once_each(tmp_path: Path) -
         assert all(made.record(each.name).in_flight == 0 for each in engines)
 
 
+async def test_a_wrong_key_for_an_engine_is_the_owners_and_costs_no_answer(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another engine answers; with none the client reads that it is not its own key."""
+    denies = refuses(401, {"error": "Unauthorized"})
+    standard, long = Engine("standard", denies), Engine("long", short, window=524_288)
+    async with rig(tmp_path, standard, long) as made:
+        assert (await made.ask(say(stream=False))).header(b"x-rig-cluster") == b"long"
+        assert "does not take the key that rig.toml names" in caplog.text
+        made.change("long", gate="closed", state="stopped")
+        got = await made.ask(say("another", stream=False))
+        assert got.status == 502
+        assert json.loads(got.body)["error"]["code"] == "engine_key"
+        word, _, why = made.proxy._board.standing(made.record("standard"))
+        assert word.value == "suspect"
+        assert "key" in why
+
+
 async def test_an_engine_that_redirects_redirects_nobody(tmp_path: Path) -> None:
     """Its 302 is a bad answer, and never one of ours."""
     async with rig(tmp_path, Engine("standard", refuses(302, b""))) as made:
