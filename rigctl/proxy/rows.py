@@ -280,7 +280,7 @@ class Rows:
                 )
         if found:
             found.append(
-                "/v1/messages: session ids and thinking budgets are not passed on: this engine "
-                "takes none there"
+                "/v1/messages: session ids and thinking budgets are not passed on, nor "
+                "thinking budgets on /v1/responses: this engine takes none there"
             )
         return tuple(found)

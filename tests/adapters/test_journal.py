@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 import pytest
-from small_disk import no_room, small_disk
+from support_disk import no_room, small_disk
 
 from rigctl.adapters.journal import KEPT_IN_MEMORY, Journal
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from small_disk import fill, small_disk
+from support_disk import fill, small_disk
 
 from rigctl.adapters import diskspace
 from rigctl.adapters.logfile import SCARCE_BYTES, LogFiles

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
-from small_disk import no_room, small_disk
+from support_disk import no_room, small_disk
 
 from rigctl.adapters.statefile import StateFile, Unreadable
 
