@@ -16,6 +16,7 @@ RULES = {
     "only": "no other cluster takes requests",
     "retry": "another try, before the client got a byte",
     "too-long": "it fits nowhere",
+    "body": "its body cannot be read",
     "off": "the only cluster that could take it is off",
     "starting": "held for a cluster that starts",
     "full": "the queue was full",

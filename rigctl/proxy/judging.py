@@ -10,6 +10,7 @@ import msgspec
 
 from rigctl.core.answer import Ending, StreamError
 from rigctl.core.ask import Endpoint
+from rigctl.core.clusters import Refuse, Why
 from rigctl.core.evidence import Answered, Evidence, Refused, Reset
 from rigctl.core.ids import Mono
 from rigctl.core.lengths import answer_room
@@ -31,6 +32,10 @@ TOGETHER = 1.0
 QUARANTINE = 600.0
 COME_BACK = 5
 """Seconds after which one whose engine answered 503 may ask again."""
+POISON = (
+    "this very prompt was alone in prefill when its server crashed a moment ago; it is not sent to "
+    "another one. Change it, or ask again in ten minutes"
+)
 BROKEN = "the server that answered was lost in mid-answer; ask again"
 _DONE = b"data: [DONE]\n\n"
 _CODES = {"effort": "unsupported_value", "bad_request": "invalid_request"}
@@ -58,6 +63,14 @@ class Judge:
         self._linked = linked
         self._poison: dict[bytes, Mono] = {}
         """Tips of requests that were alone in prefill when their server crashed."""
+
+    def unfit(self, request: Request) -> Refuse | None:
+        """Why a request is given to no engine, before it takes a slot, a place or a session."""
+        if request.opened is not None and request.opened.fault:
+            return Refuse(400, "invalid_request", None, Why("body", request.opened.fault))
+        if self.poisoned(request):
+            return Refuse(400, "prompt_crashed_server", None, Why("crashed", POISON))
+        return None
 
     async def judge(
         self, request: Request, record: Record, attempt: Attempt, ended: Ended
@@ -273,14 +286,6 @@ class Judge:
         request.counted = max(1, counted, limit + 1 - room)
         request.too_long_at[record.name] = limit
         self._booking.resent(record)
-
-    async def no_object(self, request: Request, say: str) -> str:
-        """A body that is no JSON object: the client's to mend, before anybody is asked."""
-        fields = decision_fields(request, 0.0)
-        request.status = await say_error(
-            request.exchange, request.ask.dialect, 400, "invalid_request", say, fields
-        )
-        return "refused"
 
     async def _pass_on(self, request: Request, status: int, refusal: Refusal) -> str:
         # Engines put the status there as a number: that is no word that a client looks for.

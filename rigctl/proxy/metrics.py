@@ -80,7 +80,9 @@ class Metrics:
             registry=registry,
         )
         self.routed = _counter(registry, "routed", "Requests sent", "cluster", "rule")
-        self.refused = _counter(registry, "refused", "Requests refused by the rules", "code")
+        self.refused = _counter(
+            registry, "refused", "Requests refused at the door or by the rules", "code"
+        )
         self.resent = _counter(
             registry, "resent", "Requests sent anew, lost before a byte", "cluster"
         )

@@ -141,19 +141,9 @@ class Serving:
 
     async def _carry(self, request: Request) -> str:
         """The outcome, in metrics' words."""
-        if request.opened is not None and request.opened.fault:
-            # No engine could read it: it takes no slot, no place and no session.
-            return await self._judge.no_object(request, request.opened.fault)
-        if self._judge.poisoned(request):
-            say = (
-                "this very prompt was alone in prefill when its server crashed a moment ago; it is "
-                "not sent to another one. Change it, or ask again in ten minutes"
-            )
-            exchange, dialect = request.exchange, request.ask.dialect
-            request.status = await say_error(
-                exchange, dialect, 400, "prompt_crashed_server", say, decision_fields(request, 0)
-            )
-            return "refused"
+        refusal = self._judge.unfit(request)
+        if refusal is not None:
+            return await self._refused(request, refusal)
         again = False
         while True:
             if not again:
