@@ -134,7 +134,7 @@ class Why:
 
     rule: str
     """A stable word: `length`, `home`, `free`, `overflow`, `queue`, `only`, `retry`, `too-long`,
-    `off`, `starting`, `full`, `moved`, `side`, `pinned`, `crashed`."""
+    `off`, `starting`, `full`, `moved`, `side`, `pinned`, `crashed`, `body`."""
     say: str
     """One sentence with its figures."""
     source: str = ""

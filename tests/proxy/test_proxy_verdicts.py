@@ -56,6 +56,10 @@ async def test_a_body_that_is_no_object_costs_nobody_a_slot(
         assert made.record("standard").in_flight == 1
         assert made.record("standard").failed == 0
         assert len(engine.asked) == 1
+        [told] = made.proxy._routes.fresh()
+        assert (told.rule, told.status, told.session) == ("body", 400, "")
+        page = (await made.http.get("127.0.0.1", made.port, "/metrics")).body
+        assert b'rigctl_refused_total{code="invalid_request"} 1.0' in page
         go.set()
         assert (await waiting).status == 200
 
