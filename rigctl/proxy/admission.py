@@ -52,11 +52,8 @@ class Admission:
         self._now = now
         self._changed = changed
         self._turns: dict[str, asyncio.Future[Send | Refuse]] = {}
-        self._afterwards = Afterwards()
-
-    def settled(self) -> None:
-        """The request that was placed is on its way: note now what it need not wait for."""
-        self._afterwards.run()
+        self.afterwards = Afterwards()
+        """What a placed request need not wait for; done before anything is decided anew."""
 
     async def place(self, request: Request) -> Send | Refuse | None:
         """Where it goes, its slot taken; or why nowhere. None: its client has left meanwhile."""
@@ -91,7 +88,7 @@ class Admission:
         return request.ask.endpoint.generates and not self.line.may_start(request.client)
 
     def _decide(self, request: Request) -> Decision:
-        self._afterwards.run()
+        self.afterwards.run()
         now, policy, board = self._now(), self._board.policy, self._board
         ask = request.ask
         found = self.homes.find(ask, now, policy)
@@ -205,7 +202,7 @@ class Admission:
                 request.ask, send.to, record.row.run, now, guess.likely, policy
             )
             self.line.started(request.label, request.client)
-            self._afterwards.add(partial(self._note_taken, request, record, guess.likely))
+            self.afterwards.add(partial(self._note_taken, request, record, guess.likely))
         record.sent += 1
         record.overflow += send.why.rule == "overflow"
 
