@@ -51,11 +51,3 @@ def own(engines: dict[str, Engine]) -> Iterator[Endpoint]:
     """A proxy of the test's own, to be ended or restarted."""
     with support_served.endpoint(engines) as made:
         yield made
-
-
-@pytest.fixture
-def simulation(rig: Endpoint) -> Endpoint:
-    """For what only a simulated engine can be made to do."""
-    if any(engine.kind.real for engine in rig.engines.values()):
-        pytest.skip("made to fail on demand: the simulated engine only")
-    return rig

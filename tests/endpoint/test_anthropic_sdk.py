@@ -113,7 +113,7 @@ def test_fifty_counts_in_a_second_take_no_slot_and_no_session(
     assert took < 30, f"fifty counts in {took:.1f} s"
     assert rig.metric("rigctl_sessions") == homes
     for stream in streams:
-        stream.whole()
+        stream.leave()
 
 
 @pytest.mark.case("C47")

@@ -12,6 +12,8 @@ from support_served_stream import Stream
 pytestmark = pytest.mark.timeout(300)
 
 ENDLESS = {"tokens": 1500, "ignore_eos": True}
+LASTING = {"tokens": 400, "ignore_eos": True}
+"""Six of them at once fit the real engine's pool of 4,096 tokens, and last some seconds."""
 
 
 def aborts(rig: Endpoint) -> int:
@@ -63,7 +65,7 @@ def test_leaving_before_the_first_byte(rig: Endpoint) -> None:
 @pytest.mark.case("C31")
 def test_leaving_the_queue_is_never_sent(rig: Endpoint) -> None:
     """A client that leaves while it waits: its place is free, no engine ever sees it."""
-    filling = [Stream(rig.port, f"fill {n}", **ENDLESS) for n in range(2 * SLOTS - 1)]
+    filling = [Stream(rig.port, f"fill {n}", **LASTING) for n in range(2 * SLOTS - 1)]
     for each in filling:
         each.await_pieces(1)
     waiting = [Stream(rig.port, f"wait {n}") for n in range(3)]
@@ -87,7 +89,7 @@ def test_many_that_leave_at_once_leave_nothing(rig: Endpoint) -> None:
     rig.await_calm()
     files = _files(proxy.pid)
     for storm in range(3):
-        streams = [Stream(rig.port, f"storm {storm} {n}", **ENDLESS) for n in range(15)]
+        streams = [Stream(rig.port, f"storm {storm} {n}", **LASTING) for n in range(15)]
         time.sleep(0.05 * (storm + 1))
         for number, each in enumerate(streams):
             rig.wait_for(lambda each=each: each._line.sock is not None, 5, "a connection")
