@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from rigctl.core.answer import Ending, StreamError
+from rigctl.core.answer import MOST_CHOICES, Ending, StreamError
 from rigctl.core.ask import Endpoint
 from rigctl.core.clusters import Refuse, Why
 from rigctl.core.evidence import Answered, Evidence, Refused, Reset
@@ -68,6 +68,9 @@ class Judge:
         """Why a request is given to no engine, before it takes a slot, a place or a session."""
         if request.opened is not None and request.opened.fault:
             return Refuse(400, "invalid_request", None, Why("body", request.opened.fault))
+        if request.ask.choices > MOST_CHOICES:
+            say = f"{request.ask.choices} choices at once: at most {MOST_CHOICES} are answered here"
+            return Refuse(400, "too_many_choices", None, Why("body", say))
         if self.poisoned(request):
             return Refuse(400, "prompt_crashed_server", None, Why("crashed", POISON))
         return None

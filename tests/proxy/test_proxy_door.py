@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proxy_kit import CHAT, JSON, Engine, Rig, chunk, rig, say, short
+from proxy_kit import CHAT, JSON, Engine, Rig, chunk, json_error, rig, say, short
 
 from rigctl.adapters.http1 import Exchange
 from rigctl.core.link_words import TableClient
@@ -221,3 +221,15 @@ async def test_a_response_is_never_left_running_in_the_background(tmp_path: Path
         assert "background" not in engine.asked[0]
         [record] = made.proxy._routes.fresh()
         assert "background" in record.say
+
+
+async def test_no_request_asks_for_more_choices_than_are_told_apart(tmp_path: Path) -> None:
+    """A million choices would be a million answers on one engine: OpenAI's own limit holds."""
+    engine = Engine("standard", short)
+    async with rig(tmp_path, engine) as made:
+        got = await made.ask(say(stream=False, n=1_000_000))
+        assert got.status == 400
+        assert "at most 128" in json_error(got)
+        assert not engine.asked
+        assert made.record("standard").in_flight == 0
+        assert (await made.ask(say(stream=False, n=2))).status == 200
