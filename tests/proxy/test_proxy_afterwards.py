@@ -10,6 +10,7 @@ from rigctl.proxy.afterwards import MOMENT, Afterwards
 
 
 async def test_it_is_done_in_its_order_when_somebody_asks_for_it() -> None:
+    """First added, first done, before anything else is said."""
     after, done = Afterwards(), list[int]()
     for number in range(3):
         after.add(lambda number=number: done.append(number))  # type: ignore[misc]
@@ -19,6 +20,7 @@ async def test_it_is_done_in_its_order_when_somebody_asks_for_it() -> None:
 
 
 async def test_it_is_done_by_itself_where_nobody_asks_and_again_after_that() -> None:
+    """A moment later, each time that something was put off."""
     after = Afterwards()
     for _ in range(2):
         done = asyncio.Event()
@@ -29,6 +31,7 @@ async def test_it_is_done_by_itself_where_nobody_asks_and_again_after_that() -> 
 async def test_work_that_fails_is_logged_and_keeps_none_behind_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    """Bookkeeping that breaks costs its own entry alone."""
     after, done = Afterwards(), list[str]()
     after.add(lambda: done.clear() or 1 / 0)  # type: ignore[func-returns-value, arg-type, return-value]
     after.add(lambda: done.append("behind it"))
