@@ -117,6 +117,8 @@ def test_no_header_line_is_smuggled(rig: Endpoint) -> None:
     for line in (b"x-a: 1\r\n x-b: 2\r\n", b"x-a: 1\rx-b: 2\r\n", b"x-a\0: 1\r\n"):
         said = raw(rig, head + line + b"content-length: 2\r\n\r\n{}")
         assert not said or said.split()[1][:1] == b"4", said
-    answer = rig.chat(headers={"x-rig-cluster": "long", "x-rig-rule": "mine"})
+    answer = rig.chat(
+        "what nobody has said here before", headers={"x-rig-cluster": "long", "x-rig-rule": "mine"}
+    )
     assert answer.cluster == "standard"
     assert answer.headers["x-rig-rule"] != "mine"
