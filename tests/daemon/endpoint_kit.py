@@ -57,10 +57,15 @@ class EndpointRig(Rig):
         found: dict[str, Any] = shown["endpoint"]
         return found
 
-    def up(self) -> int:
-        """Wait until a proxy serves and is linked; its pid."""
-        self.wait(lambda: self.endpoint()["state"] == "up", "the endpoint to be up")
-        return int(self.endpoint()["pid"])
+    def up(self, instead_of: int = 0) -> int:
+        """Wait until a proxy serves and is linked, another one than that; its pid."""
+
+        def serving() -> int:
+            shown = self.endpoint()  # one look: the next may be of another state
+            pid = int(shown["pid"] or 0)
+            return pid if shown["state"] == "up" and pid != instead_of else 0
+
+        return int(self.wait(serving, "the endpoint to be up"))
 
     def ask(self, path: str = "/", host: str = "127.0.0.1") -> str:
         """One request of a client."""

@@ -68,7 +68,7 @@ def test_a_killed_proxy_is_followed_by_another_and_nobody_is_refused(rig: Endpoi
     refused = [each for each in callers.errors if "refused" in each]
     assert refused == []
     assert len(callers.errors) <= 1  # the one whose answer was being written when it died
-    second = rig.up()
+    second = rig.up(instead_of=first)
     assert second != first
     assert rig.endpoint()["crashes"] == 1
     assert "killed by signal 9" in rig.journal()
@@ -100,7 +100,7 @@ def test_both_die_and_the_next_daemon_starts_a_proxy(rig: EndpointRig) -> None:
     end(first)
     rig.wait(lambda: not alive(first), "its end")
     rig.begin_daemon()
-    assert rig.up() != first
+    rig.up(instead_of=first)
     assert "died while no daemon watched" in rig.journal()
 
 

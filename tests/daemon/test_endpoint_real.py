@@ -76,7 +76,7 @@ def test_a_killed_proxy_leaves_no_answer_running_for_nobody(rig: RealRig) -> Non
     for each in streams:
         each.join(20)
     assert not any(each.complete for each in streams)
-    assert rig.up() != pid
+    rig.up(instead_of=pid)
     rig.wait(lambda: rig.running("standard") == 0, "the orphans to be ended")
     assert alive(engine)
     rig.finish([Answer(rig.address, 50)])
