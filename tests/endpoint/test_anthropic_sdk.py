@@ -123,5 +123,9 @@ def test_query_strings_are_kept(rig: Endpoint) -> None:
     answer = rig.ask("POST", "/v1/messages/count_tokens?beta=true", body)
     assert answer.status == 200, answer.body
     assert answer.json["input_tokens"] > 0
-    said = "".join(engine.said() for engine in rig.engines.values())
-    assert "/v1/messages/count_tokens?beta=true" in said
+
+    def logged() -> bool:  # an engine writes its access line after its answer
+        said = "".join(engine.said() for engine in rig.engines.values())
+        return "/v1/messages/count_tokens?beta=true" in said
+
+    rig.wait_for(logged, 10, "the query in an engine's log")
