@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from rigctl.adapters.http1 import Headers, HttpClient, HttpError
+from rigctl.adapters.http1 import ANSWER_LIMIT, Headers, HttpClient, HttpError, Response
 from rigctl.config.schema import ConfigError, Secret
 from rigctl.config.secrets import read_secret
 from rigctl.core.ask import Endpoint
@@ -21,6 +21,8 @@ JSON = (b"content-type", b"application/json")
 ABORT_SECONDS = 3.0
 COUNT_SECONDS = 10.0
 """Tokenizing half a million tokens takes seconds of one core, not more."""
+COUNT_LIMIT = 64 * 1024 * 1024
+"""Bytes: the answer to a count lists every token."""
 LOOK_SECONDS = 3.0
 
 _COUNTED = (
@@ -51,15 +53,7 @@ class Upstream:
     async def abort(self, rid: str) -> bool:
         """End what runs under ids that begin so; whether the engine took it."""
         try:
-            answer = await self._http.request(
-                "POST",
-                self.host,
-                self.port,
-                "/abort_request",
-                (*self._admin, JSON),
-                msgspec.json.encode({"rid": rid}),
-                timeout=ABORT_SECONDS,
-            )
+            answer = await self._post("/abort_request", {"rid": rid}, ABORT_SECONDS, self._admin)
         except HttpError as error:
             log.info("no abort at %s:%d: %s", self.host, self.port, error)
             return False
@@ -72,15 +66,7 @@ class Upstream:
     async def close_session(self, session: str) -> None:
         """Let the engine drop what it holds for a session; it may know none."""
         try:
-            await self._http.request(
-                "POST",
-                self.host,
-                self.port,
-                "/close_session",
-                (*self.fields, JSON),
-                msgspec.json.encode({"session_id": session}),
-                timeout=ABORT_SECONDS,
-            )
+            await self._post("/close_session", {"session_id": session}, ABORT_SECONDS, self.fields)
         except HttpError as error:
             log.info("no session closed at %s:%d: %s", self.host, self.port, error)
 
@@ -123,16 +109,7 @@ class Upstream:
     ) -> dict[str, Any] | None:
         """POST JSON, get a JSON object; None for any other answer or none."""
         try:
-            answer = await self._http.request(
-                "POST",
-                self.host,
-                self.port,
-                path,
-                (*self.fields, JSON),
-                msgspec.json.encode(body),
-                timeout=timeout,
-                limit=64 * 1024 * 1024,
-            )
+            answer = await self._post(path, body, timeout, self.fields, COUNT_LIMIT)
             if answer.status != 200:
                 return None
             read = msgspec.json.decode(answer.body)
@@ -144,18 +121,23 @@ class Upstream:
     async def takes(self, path: str, body: Mapping[str, object]) -> bool | None:
         """Whether it answers 200 to a small question; None where it did not answer at all."""
         try:
-            answer = await self._http.request(
-                "POST",
-                self.host,
-                self.port,
-                path,
-                (*self.fields, JSON),
-                msgspec.json.encode(body),
-                timeout=LOOK_SECONDS,
-            )
+            answer = await self._post(path, body, LOOK_SECONDS, self.fields)
         except HttpError:
             return None
         return answer.status == 200
+
+    async def _post(
+        self,
+        path: str,
+        body: Mapping[str, object],
+        timeout: float,
+        fields: Headers,
+        limit: int = ANSWER_LIMIT,
+    ) -> Response:
+        """One question as JSON, with a key. PeerError."""
+        asked = msgspec.json.encode(body)
+        where = ("POST", self.host, self.port, path, (*fields, JSON))
+        return await self._http.request(*where, asked, timeout, limit)
 
 
 def _authorization(source: KeySource, name: str) -> Headers:

@@ -31,9 +31,10 @@ from rigctl.adapters.http1.messages import (
     write_fields,
 )
 from rigctl.adapters.http1.server import HttpServer
-from rigctl.adapters.http1.stream import ResponseStream
+from rigctl.adapters.http1.stream import ANSWER_LIMIT, ResponseStream
 
 __all__ = [
+    "ANSWER_LIMIT",
     "AnswerTooLargeError",
     "BrokenAnswerError",
     "ClientGoneError",
