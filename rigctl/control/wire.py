@@ -6,7 +6,7 @@ import dataclasses
 import difflib
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -49,6 +49,8 @@ COMMANDS: Final[Mapping[str, type[Command]]] = {
 """What `act` may carry; panel and command line use the same names."""
 
 _NAMES: Final = {kind: name for name, kind in COMMANDS.items()}
+
+_Told = TypeVar("_Told")
 
 _encoder = msgspec.json.Encoder()
 _snapshot_decoder = msgspec.json.Decoder(Snapshot)
@@ -208,10 +210,15 @@ def encode_answer(answer: Answer) -> bytes:
 def decode_answer(fields: Mapping[str, Any]) -> Answer:
     """The answer in a message of kind `answer`."""
     kind: type[Accepted] | type[Refused] = Accepted if "accepted" in fields else Refused
+    return _told(fields.get("accepted", fields.get("refused")), kind, "answer")
+
+
+def _told(value: object, kind: type[_Told], what: str) -> _Told:
     try:
-        return msgspec.convert(fields.get("accepted", fields.get("refused")), kind)
+        return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        raise WireError(f"the daemon's answer cannot be read: {error}", "version") from error
+        say = f"the daemon's {what} cannot be read: {error}"
+        raise WireError(say, "version") from error
 
 
 # Everything else ------------------------------------------------------------------------------
@@ -235,10 +242,7 @@ def journal(entry: JournalEntry) -> bytes:
 
 def decode_journal(fields: Mapping[str, Any]) -> JournalEntry:
     """The entry in a message of kind `journal`."""
-    try:
-        return msgspec.convert(fields.get("entry"), JournalEntry)
-    except msgspec.ValidationError as error:
-        raise WireError(f"the daemon's journal cannot be read: {error}", "version") from error
+    return _told(fields.get("entry"), JournalEntry, "journal")
 
 
 def route(record: RouteRecord) -> bytes:
@@ -247,10 +251,7 @@ def route(record: RouteRecord) -> bytes:
 
 def decode_route(fields: Mapping[str, Any]) -> RouteRecord:
     """The record in a message of kind `route`."""
-    try:
-        return msgspec.convert(fields.get("record"), RouteRecord)
-    except msgspec.ValidationError as error:
-        raise WireError(f"the daemon's routes cannot be read: {error}", "version") from error
+    return _told(fields.get("record"), RouteRecord, "routes")
 
 
 def gap(missed: int) -> bytes:
