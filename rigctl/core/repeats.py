@@ -6,6 +6,8 @@ tables, padding. What counts is an exact block of some length, many times in a r
 
 from __future__ import annotations
 
+from rigctl.core.said import Said
+
 SHORTEST = 20
 """Characters of the shortest block."""
 TIMES = 8
@@ -49,6 +51,11 @@ def block_at_end(text: str) -> str:
                 return block
             return ""
     return ""
+
+
+def says_the_same(said: Said) -> bool:
+    """Whether the end of a choice's thinking, or of its answer, repeats itself."""
+    return any(block_at_end(text.tail(WINDOW)) for text in (said.thinking, said.answer))
 
 
 class Repeats:

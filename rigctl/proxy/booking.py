@@ -12,7 +12,7 @@ from rigctl.core.flow import RouteRecord
 from rigctl.core.ids import Mono, Wall
 from rigctl.core.lengths import learn
 from rigctl.core.reading import NOT_YET, Reading
-from rigctl.core.repeats import block_at_end
+from rigctl.core.repeats import says_the_same
 from rigctl.core.said import all_thought
 from rigctl.proxy.accounts import Accounts
 from rigctl.proxy.admission import Admission
@@ -26,8 +26,6 @@ log = logging.getLogger(__name__)
 
 UNCACHED = 2_000
 """Prompt tokens not cached from which a first byte tells how fast prompts are read."""
-LOOKED_AT = 32 * 1024
-"""Characters at an answer's end that are looked at for repetition."""
 
 
 class Booking:
@@ -122,7 +120,7 @@ class Booking:
         for said in reader.choices.values():
             if all_thought(said):
                 flags.add("all-thought")
-            if repeats(str(said.thinking.tail(LOOKED_AT))) or repeats(said.answer.tail(LOOKED_AT)):
+            if says_the_same(said):
                 flags.add("repeats")
         if "all-thought" in flags:
             self._metrics.all_thought.labels(cluster).inc()
@@ -203,8 +201,3 @@ class Booking:
 
 def _with_notes(say: str, notes: tuple[str, ...]) -> str:
     return f"{say}; {'; '.join(notes)}" if notes else say
-
-
-def repeats(tail: str) -> bool:
-    """Whether a text's end says the same over and over."""
-    return bool(block_at_end(tail))

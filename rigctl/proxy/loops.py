@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from rigctl.core.answer import Answer
 from rigctl.core.ids import Mono
-from rigctl.proxy.booking import LOOKED_AT, repeats
+from rigctl.core.repeats import says_the_same
 from rigctl.proxy.live import Request
 
 log = logging.getLogger(__name__)
@@ -38,12 +38,7 @@ class Loops:
         return request.id in self._found
 
     def _judge(self, request: Request, answer: Answer) -> None:
-        texts = (
-            text
-            for said in answer.choices.values()
-            for text in (said.thinking.tail(LOOKED_AT), said.answer.tail(LOOKED_AT))
-        )
-        if not any(map(repeats, texts)):
+        if not any(map(says_the_same, answer.choices.values())):
             self._found.discard(request.id)
         elif request.id not in self._found:
             self._found.add(request.id)
