@@ -136,7 +136,6 @@ class Admission:
         finally:
             self._turns.pop(request.id, None)
             self.line.leave(request.id)
-            request.waits_on = ()
 
     def leave(self, request: Request) -> None:
         """Its client has gone: the place in the line is free."""
@@ -174,7 +173,6 @@ class Admission:
 
     def _note(self, request: Request, wait: Wait) -> None:
         request.why = wait.why
-        request.waits_on = wait.on
         self.line.note(request.id, wait)
         request.enter("queued" if wait.until is None else "held", self._now())
 
@@ -185,7 +183,6 @@ class Admission:
         assert record is not None
         now = self._now()
         request.cluster = send.to
-        request.waits_on = ()
         request.why = send.why
         guess = request.estimate
         assert guess is not None

@@ -254,8 +254,7 @@ class Proxy:
         self._admission.homes.lost(record.name, record.row.run, why)
 
     def _gate_changed(self, record: Record) -> None:
-        waiting = sum(record.name in each.waits_on for each in self._live)
-        state = self._board.gate(record, waiting)
+        state = self._board.gate(record, self._admission.line.waits_for(record.name))
         if state != record.told and self._link.up:
             record.told = state
             self._link.tell(state)

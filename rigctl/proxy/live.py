@@ -53,7 +53,6 @@ class Request:
         "tokens_held",
         "too_long_at",
         "tried",
-        "waits_on",
         "why",
     )
 
@@ -74,8 +73,6 @@ class Request:
         self.since = now
         """Of `state`."""
         self.state = "queued"
-        self.waits_on: tuple[GroupName, ...] = ()
-        """Clusters of which the first that has room takes it."""
         self.estimate: Estimate | None = None
         self.counted: int | None = None
         """Tokens of the prompt by an engine's own count."""

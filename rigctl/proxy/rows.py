@@ -106,8 +106,7 @@ class Rows:
             more_sessions=max(0, len(everything) - MOST_SESSIONS),
             clients=self._accounts.rows(self._board.table.clients),
             clusters=tuple(
-                self._cluster(record, homes, waiting, culprits, behind, now)
-                for record in self._board
+                self._cluster(record, homes, culprits, behind, now) for record in self._board
             ),
             queued=len(waiting),
             oldest_wait=max((now - each.arrived for each in waiting), default=0.0),
@@ -212,7 +211,6 @@ class Rows:
         self,
         record: Record,
         homes: Homes,
-        waiting: list[Request],
         culprits: dict[GroupName, Request | None],
         behind: dict[GroupName, list[str]],
         now: Mono,
@@ -229,7 +227,7 @@ class Rows:
             gate=gate.gate,
             in_flight=record.in_flight,
             slots=record.slots,
-            waiting=sum(self._waits_for(each, record) for each in waiting),
+            waiting=self._line().waits_for(record.name),
             homes=homes.count(record.name),
             sent=record.sent,
             overflow=record.overflow,
@@ -238,10 +236,6 @@ class Rows:
             culprit="" if culprit is None or not stalled else culprit.label or culprit.id,
             waiting_behind=stalled,
         )
-
-    @staticmethod
-    def _waits_for(request: Request, record: Record) -> bool:
-        return record.name in request.waits_on
 
     def _count_stalls(self, behind: dict[GroupName, list[str]], now: Mono) -> None:
         if self._at is not None:
