@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -124,6 +125,13 @@ def read_refusal(status: int, body: bytes) -> Refusal:
         numbers = inner if isinstance(inner, dict) else found
     else:
         message, kind, code, numbers = _plain(body), "", "", {}
+    return refusal_of(status, message, kind, code, numbers)
+
+
+def refusal_of(
+    status: int, message: str, kind: str, code: str, numbers: Mapping[str, object]
+) -> Refusal:
+    """What an error says, out of its envelope; `numbers`: where llama.cpp's counts may lie."""
     lengths = _too_long(message)
     if status in (400, 413, 422, 500) and (
         lengths is not None or kind in _TOO_LONG_CODES or code in _TOO_LONG_CODES

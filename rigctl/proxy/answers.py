@@ -92,6 +92,13 @@ async def refuse(request: Request, refusal: Refuse, waited: float) -> int:
     )
 
 
+def close_event(request: Request) -> None:
+    """Where the engine's stream stands inside an event, end it: what we add begins its own."""
+    reader = None if request.attempt is None else request.attempt.reader
+    if reader is not None and not reader.at_boundary:
+        request.exchange.push(b"\n\n")
+
+
 def end_in_band(request: Request, say: str, code: str) -> None:
     """An error inside a stream whose status is 200, and the stream's proper end."""
     request.exchange.push(error_event(request.ask.dialect, request.ask.endpoint, say, code))

@@ -37,6 +37,7 @@ from rigctl.proxy.board import Board, Record
 from rigctl.proxy.booking import Booking
 from rigctl.proxy.front import Front
 from rigctl.proxy.homes_file import HomesFile
+from rigctl.proxy.judging import Judge
 from rigctl.proxy.keep_alive import comment
 from rigctl.proxy.link import Link
 from rigctl.proxy.live import Live
@@ -87,14 +88,21 @@ class Proxy:
             now,
             self._clock.wall,
         )
+        judge = Judge(
+            self._board,
+            self._admission,
+            self._booking,
+            now,
+            self._evidence,
+            lambda: self._link.up,
+        )
         self._serving = Serving(
             self._board,
             self._admission,
             self._booking,
+            judge,
             self._http,
             now,
-            self._evidence,
-            lambda: self._link.up,
         )
         self._front = Front(
             self._live,

@@ -81,7 +81,7 @@ class _Mode(Enum):
 
 
 class Attempt:
-    """A sink for the engine's answer. `opened` begins the client's answer on its first event."""
+    """A sink for the engine's answer; the client's begins with its first event."""
 
     __slots__ = (
         "_body",
@@ -193,7 +193,7 @@ class Attempt:
                 error = reader.first_error
                 if error is not None and error.first:
                     if self._settle(How.ERROR_FIRST, error.message):
-                        self._drop()
+                        self.drop()
                     return
                 if not (reader.begun if self._early else reader.events):
                     return
@@ -315,9 +315,6 @@ class Attempt:
 
     def drop(self) -> None:
         """Close the connection to the engine; it is never used again."""
-        self._drop()
-
-    def _drop(self) -> None:
         if self.handle is not None:
             self.handle.abort()
 

@@ -6,18 +6,16 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-import msgspec
-
 from rigctl.core.answer import MOST_CHOICES, Ending, StreamError
 from rigctl.core.ask import Endpoint
 from rigctl.core.clusters import Refuse, Why
 from rigctl.core.evidence import Answered, Evidence, Refused, Reset
 from rigctl.core.ids import Mono
 from rigctl.core.lengths import answer_room
-from rigctl.parse.refusals import Refusal, read_refusal
+from rigctl.parse.refusals import Refusal, read_refusal, refusal_of
 from rigctl.parse.scrub import without_paths
 from rigctl.proxy.admission import Admission
-from rigctl.proxy.answers import decision_fields, end_in_band, say_error
+from rigctl.proxy.answers import close_event, decision_fields, end_in_band, say_error
 from rigctl.proxy.attempt import Attempt, Ended, How
 from rigctl.proxy.board import Board, Record
 from rigctl.proxy.booking import Booking
@@ -55,6 +53,7 @@ class Judge:
         evidence: Callable[[Record, str, str], None],
         linked: Callable[[], bool],
     ) -> None:
+        """`evidence` tells the daemon; `linked`: whether there is one."""
         self._board = board
         self._admission = admission
         self._booking = booking
@@ -133,8 +132,7 @@ class Judge:
                     Endpoint.CHAT,
                     Endpoint.COMPLETIONS,
                 ):
-                    if not reader.at_boundary:
-                        exchange.push(b"\n\n")
+                    close_event(request)
                     exchange.push(_DONE)
                 exchange.complete()
                 if how is Ending.SUSPICIOUS:
@@ -147,8 +145,7 @@ class Judge:
                 say = "an error inside a stream"
                 if error is None or status_of(error) >= 500:
                     self._note(record, Answered(500, say=say), "error", say)
-                if not reader.at_boundary:
-                    exchange.push(b"\n\n")
+                close_event(request)
                 exchange.complete()
                 return "failed"
             case _:
@@ -163,8 +160,7 @@ class Judge:
         if reader is None or not reader.stream:
             exchange.abort()
             return
-        if not reader.at_boundary:
-            exchange.push(b"\n\n")
+        close_event(request)
         end_in_band(request, BROKEN, "server_lost")
 
     async def _lost(
@@ -238,8 +234,7 @@ class Judge:
         error = attempt.reader.first_error if attempt.reader is not None else None
         assert error is not None
         status = status_of(error)
-        body = {"error": {"message": error.message, "type": error.kind, "code": error.code}}
-        refusal = read_refusal(status, msgspec.json.encode(body))
+        refusal = refusal_of(status, error.message, error.kind, error.code, {})
         return await self._engine_refused(request, record, status, refusal)
 
     async def _engine_refused(

@@ -22,6 +22,7 @@ from rigctl.parse.rewrite import Rewritten, Wishes, rewrite
 from rigctl.proxy.admission import Admission
 from rigctl.proxy.answers import (
     UNBUFFERED,
+    close_event,
     decision_fields,
     end_in_band,
     refuse,
@@ -57,18 +58,16 @@ class Serving:
         board: Board,
         admission: Admission,
         booking: Booking,
+        judge: Judge,
         http: HttpClient,
         now: Callable[[], Mono],
-        evidence: Callable[[Record, str, str], None],
-        linked: Callable[[], bool],
     ) -> None:
-        """`evidence` tells the daemon; `linked`: whether there is one."""
         self._board = board
         self._admission = admission
         self._booking = booking
+        self._judge = judge
         self._http = http
         self._now = now
-        self._judge = Judge(board, admission, booking, now, evidence, linked)
         self._tasks: set[asyncio.Task[None]] = set()
         self._kept_efforts: OrderedDict[tuple[str, str], Mapping[str, str]] = OrderedDict()
 
@@ -124,8 +123,7 @@ class Serving:
             attempt = request.attempt
             reader = None if attempt is None else attempt.reader
             if attempt is None or not attempt.begun or (reader is not None and reader.stream):
-                if reader is not None and not reader.at_boundary:
-                    exchange.push(b"\n\n")
+                close_event(request)
                 end_in_band(request, say, code)
             else:
                 exchange.abort()
