@@ -217,21 +217,22 @@ def test_a_demo_begins_anew_on_the_folder_of_the_last(tmp_path: Path) -> None:
     """What the last demo's daemon remembered is of engines that are gone; its folder is reused."""
     rig = DemoRig(home=str(tmp_path))
     places = rig.prepare().places
-    places.state.mkdir()
     places.state_file.write_text("{}")
+    keys = places.clients.read_bytes()
     DemoRig(home=str(tmp_path)).prepare()
-    assert not places.state.exists()
+    assert not places.state_file.exists()
+    assert places.clients.read_bytes() != keys
 
 
 def test_a_running_demo_is_not_disturbed_by_a_second(tmp_path: Path) -> None:
     """Its daemon holds the lock: the second says so and touches nothing."""
     places = DemoRig(home=str(tmp_path)).prepare().places
-    places.state.mkdir()
+    keys = places.clients.read_bytes()
     with places.lock.open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(DemoError, match="already"):
             DemoRig(home=str(tmp_path)).prepare()
-    assert places.state.exists()
+    assert places.clients.read_bytes() == keys
 
 
 def test_the_state_of_a_rig_without_its_file_is_left_alone(tmp_path: Path) -> None:
