@@ -113,9 +113,9 @@ class Answer:
             found = self.choices[index] = Said()
         return found
 
-    def thought(self, choice: int | None, part: str, field: str) -> None:
-        """Thinking, under the field's name that carried it."""
-        self.progress += 1
+    def thought(self, choice: int | None, part: str, field: str, events: int = 1) -> None:
+        """Thinking, under the field's name that carried it, by so many events in a row."""
+        self.progress += events
         self.doing = Doing.THINKING
         said = self.said(choice)
         if said is None:
@@ -125,9 +125,9 @@ class Answer:
         if self._room(part):
             said.thinking.add(part)
 
-    def answered(self, choice: int | None, part: str) -> None:
-        """Answer text, inline thinking included."""
-        self.progress += 1
+    def answered(self, choice: int | None, part: str, events: int = 1) -> None:
+        """Answer text, inline thinking included, by so many events in a row."""
+        self.progress += events
         said = self.choices.get(choice or 0) or self.said(choice)
         if said is None:
             self.doing = Doing.ANSWERING

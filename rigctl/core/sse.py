@@ -103,6 +103,10 @@ class Events:
             return [_new_event(Event, (data[6:-2], b"", start, end))]
         return self._lines(data)
 
+    def skip(self, size: int) -> None:
+        """Whole events of so many bytes were read by another reader, between two events."""
+        self._seen += size
+
     def _lines(self, data: bytes) -> list[Event]:
         events: list[Event] = []
         if not data:

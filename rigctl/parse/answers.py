@@ -17,9 +17,12 @@ MOST_BODY = 32 * 1024 * 1024
 """Bytes of an answer that is not a stream that are kept; of a longer one only the end is known."""
 MOST_HELD = 64 * 1024
 """Bytes of one event held back until it is known not to be our usage chunk."""
-LATER = 16 * 1024
-"""Bytes of whole events that are passed on at once and read together, or when somebody asks."""
-_FIELDS = frozenset({b"data: ", b"event:"})
+MOST_LATER = 64 * 1024
+"""Bytes of whole events that are put off; past it they are read unasked."""
+_FIELDS = (b"data: ", b"event:")
+_AT_ONCE = tuple(b"\r\n" + field for field in _FIELDS)
+_SIZES = {b"%x" % size: size for size in range(1, 0x1000)}
+"""Of chunks, as servers write them; looked up, for that is faster than reading them."""
 
 _TAKE: dict[Endpoint, Callable[[Answer, Event], bool]] = {
     Endpoint.MESSAGES: take_messages.take,
@@ -35,10 +38,11 @@ class AnswerReader:
     """Reads one answer, from its first byte to its last.
 
     Whole events that cannot be ours to take out are passed on unread, and read later, many in a
-    row: that costs a third of reading each as it comes. Whoever asks for anything gets all of it.
+    row: that costs a third of reading each as it comes. Who feeds it says when (`catch_up`), and
+    whoever asks for anything gets all of it.
 
-    Memory: at most `MOST_TEXT` characters of text, one event of `core.sse.MOST_EVENT` bytes, or a
-    body of `MOST_BODY`.
+    Memory: at most `MOST_TEXT` characters of text, one event of `core.sse.MOST_EVENT` bytes,
+    `MOST_LATER` bytes put off, or a body of `MOST_BODY`.
     """
 
     __slots__ = (
@@ -51,11 +55,11 @@ class AnswerReader:
         "_held",
         "_held_bytes",
         "_later",
-        "_later_bytes",
         "_scanner",
         "_sent",
         "_swallow",
         "_take",
+        "behind",
         "endpoint",
         "stream",
     )
@@ -72,7 +76,8 @@ class AnswerReader:
         self._even = False
         """What came so far ends between two events, with nothing held back."""
         self._later: list[bytes] = []
-        self._later_bytes = 0
+        self.behind = 0
+        """Bytes that were passed on and not read yet."""
         self._take = _TAKE.get(endpoint, take_chat.take)
         self._scanner = Events()
         self._swallow = swallow and stream
@@ -87,14 +92,14 @@ class AnswerReader:
     def answer(self) -> Answer:
         """All that was read of it, what came a moment ago included."""
         if self._later:
-            self._catch_up()
+            self.catch_up()
         return self._answer
 
     @property
     def events(self) -> int:
         """Events with data so far."""
         if self._later:
-            self._catch_up()
+            self.catch_up()
         return self._events
 
     @property
@@ -165,27 +170,57 @@ class AnswerReader:
                 self._body.append(data)
             self._body_bytes += len(data)
             return
-        if self._even and self._whole(data):
-            self._put_off(data)
-            return
-        self._read(data)
+        if not (self._even and self._put_off(data)):
+            self._read(data)
 
-    def _whole(self, data: bytes) -> bool:
-        """Whether these bytes are whole events and nothing else, to whoever stands between two."""
-        return data[-2:] == b"\n\n" and data[:6] in _FIELDS and b"\r" not in data
+    def skim(self, frame: bytes) -> bool:
+        """Take one chunk of a body with its frame, to be passed on as it is and read later.
 
-    def _put_off(self, data: bytes) -> None:
+        False, and nothing was taken: it is not one whole chunk of whole events that need no change.
+        """
+        at = frame.find(b"\r", 1, 4)
+        if (
+            not self._even
+            or not frame.endswith(b"\n\n\r\n")
+            or not frame.startswith(_AT_ONCE, at)
+            or _SIZES.get(frame[:at]) != len(frame) - at - 4
+            or frame.find(b"\r", at + 2, -2) >= 0
+            or (self._swallow and b'"usage"' in frame)
+        ):
+            return False
+        self._later.append(frame[at + 2 : -2])
+        self.behind += len(frame)
+        if self.behind > MOST_LATER:
+            self.catch_up()
+        return True
+
+    def _put_off(self, data: bytes) -> bool:
+        """To be read later, where it is whole events and nothing else, to whoever stands between
+        two, and no usage of ours among them."""
+        if not (data.endswith(b"\n\n") and data.startswith(_FIELDS)) or b"\r" in data:
+            return False
+        if self._swallow and b'"usage"' in data:
+            return False
         self._later.append(data)
-        self._later_bytes += len(data)
-        if self._later_bytes > LATER:
-            self._catch_up()
+        self.behind += len(data)
+        if self.behind > MOST_LATER:
+            self.catch_up()
+        return True
 
-    def _catch_up(self) -> None:
+    def catch_up(self) -> None:
         """Read what was put off."""
+        if not self._later:
+            return
         data = b"".join(self._later)
         self._later.clear()
-        self._later_bytes = 0
+        self.behind = 0
         self._sent += len(data)
+        if self._take is take_chat.take:
+            found = take_chat.take_many(self._answer, data)
+            if found:
+                self._events += found
+                self._scanner.skip(len(data))
+                return
         for event in self._scanner.feed(data):
             self._events += 1
             self._take(self._answer, event)
@@ -193,7 +228,7 @@ class AnswerReader:
     def _read(self, data: bytes) -> list[Event]:
         """Read at once; the events that are ours to take out."""
         if self._later:
-            self._catch_up()
+            self.catch_up()
         ours: list[Event] = []
         for event in self._scanner.feed(data):
             self._events += 1
@@ -208,11 +243,10 @@ class AnswerReader:
         An event that may be the one is held back until its end, if it is no longer than
         `MOST_HELD`. Call `finish` at the end for what is still held.
         """
+        if self._even and self._put_off(data):
+            return data
         if not self._swallow:
             self.feed(data)
-            return data
-        if self._even and self._whole(data) and b'"usage"' not in data:
-            self._put_off(data)
             return data
         passed = self._filter(data)
         self._even = not self._held_bytes and not self._drop_lf and self._scanner.at_boundary

@@ -72,6 +72,8 @@ class Chunk(msgspec.Struct, gc=False):
 
 
 _CHUNK = msgspec.json.Decoder(Chunk)
+_BREAK = b"\n\ndata: "
+"""Between two events of one data line. No JSON holds it: a string's line feed is written `\\n`."""
 _ANY = msgspec.json.Decoder()
 
 
@@ -96,6 +98,18 @@ def read_chunk(data: bytes) -> Chunk | None:
         code=found.get("code"),
         type=found.get("type"),
     )
+
+
+def read_chunks(data: bytes) -> list[Chunk] | None:
+    """The frames of whole events, decoded at once; None where one of them is not of the plainest
+    form: a single line of `data: ` with a chunk whose fields have the types they should."""
+    if data[:6] != _BREAK[2:] or data[-2:] != _BREAK[:2]:
+        return None
+    try:
+        chunks = _CHUNK.decode_lines(data[6:-2].replace(_BREAK, b"\n"))
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return chunks if len(chunks) == data.count(_BREAK) + 1 else None
 
 
 def read_any(data: bytes) -> object:

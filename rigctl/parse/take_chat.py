@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rigctl.core.answer import Answer, Usage
 from rigctl.core.sse import Event
-from rigctl.parse.chunks import Chunk, Counts, Delta, read_chunk
+from rigctl.parse.chunks import Chunk, Counts, Delta, read_chunk, read_chunks
 from rigctl.parse.faults import fault_of
 
 
@@ -15,14 +15,67 @@ def take(answer: Answer, event: Event) -> bool:
         answer.done = True
         return False
     chunk = read_chunk(data)
-    if chunk is None:
-        return False
+    return chunk is not None and _take(answer, chunk, event.name)
+
+
+def take_many(answer: Answer, data: bytes) -> int:
+    """Whole events at once; how many they were, 0 where each has to be taken by itself.
+
+    Neighbours that add to the same text are one addition: that costs a fraction of one each.
+    """
+    chunks = read_chunks(data)
+    if chunks is None:
+        return 0
+    run: list[str] = []
+    place: tuple[int | None, str] = (None, "")
+    for chunk in chunks:
+        choices = chunk.choices
+        if choices is not None and len(choices) == 1 and chunk.usage is None:
+            choice = choices[0]
+            delta = choice.delta
+            if (
+                delta is not None
+                and choice.finish_reason is None
+                and chunk.error is None
+                and not delta.tool_calls
+                and not delta.reasoning
+                and not (delta.content and delta.reasoning_content)
+            ):
+                text, field = delta.content, "content"
+                if not text:
+                    text, field = delta.reasoning_content, "reasoning_content"
+                if text:
+                    if place != (choice.index, field):
+                        _add(answer, place, run)
+                        place = (choice.index, field)
+                    run.append(text)
+                continue
+        _add(answer, place, run)
+        _take(answer, chunk, b"")
+    _add(answer, place, run)
+    return len(chunks)
+
+
+def _add(answer: Answer, place: tuple[int | None, str], run: list[str]) -> None:
+    """Neighbouring parts of one text."""
+    if not run:
+        return
+    index, field = place
+    text = "".join(run)
+    if field == "content":
+        answer.answered(index, text, len(run))
+    else:
+        answer.thought(index, text, field, len(run))
+    run.clear()
+
+
+def _take(answer: Answer, chunk: Chunk, name: bytes) -> bool:
     usage = chunk.usage
     if usage is not None:
         answer.usage = usage_of(usage)
     choices = chunk.choices
     if not choices:
-        if chunk.error is not None or chunk.object == "error" or event.name == b"error":
+        if chunk.error is not None or chunk.object == "error" or name == b"error":
             _failed(answer, chunk)
             return False
         return choices is not None and usage is not None

@@ -33,6 +33,8 @@ WHOLE_LIMIT = 8 * 1024 * 1024
 """Bytes of an unstreamed answer held back until it is whole, so that a lost one is asked anew."""
 _CUT = Ending.TRUNCATED
 REFUSAL_LIMIT = 1024 * 1024
+LATER = 8 * 1024
+"""Bytes of answer that are passed on before they are read together."""
 COMMENT = b": rigctl\n"
 """A keep-alive: one line feed, so that it ends no event, which old SDKs trip over (C38)."""
 
@@ -89,8 +91,10 @@ class Attempt:
         "_early",
         "_exchange",
         "_fields",
+        "_frames",
         "_head",
         "_held",
+        "_loop",
         "_mode",
         "_ready",
         "_request",
@@ -124,7 +128,8 @@ class Attempt:
         """As the engine knows it; empty where it knows none."""
         self.reader: AnswerReader | None = None
         self.handle: Relayed | None = None
-        self.ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[Ended] = self._loop.create_future()
         self.over = asyncio.Event()
         """The engine is done with it, whoever still listens."""
         self.on_first_byte: Callable[[], None] | None = None
@@ -141,6 +146,8 @@ class Attempt:
         self._exchange: Exchange = request.exchange
         self._swallow = swallow
         self._fields = b""
+        self._frames = False
+        """Its client's answer has begun, and is chunked as the engine's."""
         self._ready: AnswerReader | None = None
         self._head: ResponseHead | None = None
         self._mode = _Mode.UNTOLD
@@ -180,16 +187,34 @@ class Attempt:
             as_expected = ready is not None and ready.stream is stream
             self.reader = ready if as_expected else self._new_reader(stream)
 
+    def frame(self, data: bytes) -> bool:
+        """One chunk in its frame, passed on as it is: the path of nearly every token."""
+        reader = self.reader
+        if not self._frames or reader is None or not reader.skim(data):
+            return False
+        if not self.ended.done():
+            self.last = self.written = time.monotonic()
+            self._exchange.push_frame(data)
+            if reader.behind > LATER:
+                self._loop.call_soon(reader.catch_up)  # once the bytes are on their way
+        return True
+
     def data(self, data: bytes) -> None:
         """Bytes of its body."""
         if self.ended.done():
             return  # its client left, or it was judged: what still comes goes nowhere
         self.last = now = time.monotonic()
         reader = self.reader
-        if self._mode is _Mode.STREAM and reader is not None:
-            data = reader.filter(data)
-            if not self.begun:
-                self._held.append(data)
+        if reader is not None and reader.stream:
+            passed = reader.filter(data)
+            if self.begun:
+                if passed:
+                    self.written = now
+                    self._exchange.push(passed)
+                if reader.behind > LATER:
+                    self._loop.call_soon(reader.catch_up)  # once the bytes are on their way
+            else:
+                self._held.append(passed)
                 error = reader.first_error
                 if error is not None and error.first:
                     if self._settle(How.ERROR_FIRST, error.message):
@@ -197,13 +222,9 @@ class Attempt:
                     return
                 if not (reader.begun if self._early else reader.events):
                     return
-                data = b"".join(self._held)
+                first = b"".join(self._held)
                 self._held.clear()
-                self._begin(now, data)
-                return
-            if data:
-                self.written = now
-                self._exchange.push(data)
+                self._begin(now, first)
             return
         self._collect(data, now)
 
@@ -273,6 +294,7 @@ class Attempt:
             except ClientGoneError:
                 self.leave()
                 return
+        self._frames = exchange.chunked and self._mode is _Mode.STREAM
         exchange.on_writable = self._writable
         if not exchange.writable:
             self._writable(False)

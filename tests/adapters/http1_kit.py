@@ -126,7 +126,10 @@ def reset(sock: socket.socket) -> None:
 class Remembered:
     """A sink that keeps what it was told, and fails on a call after the last one."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, frames: bool = False) -> None:
+        """`frames`: take chunks with their frames, where they come whole."""
+        self.frames = frames
+        self.framed: list[bytes] = []
         self.heads: list[ResponseHead] = []
         self.body = b""
         self.calls: list[str] = []
@@ -141,6 +144,16 @@ class Remembered:
         self._note("head")
         self.heads.append(head)
         self.some.set()
+
+    def frame(self, data: bytes) -> bool:
+        size, _, rest = data.partition(b"\r\n")
+        if not self.frames or len(rest) < 3 or b"%x" % (len(rest) - 2) != size:
+            return False
+        self._note("frame")
+        self.framed.append(data)
+        self.body += rest[:-2]
+        self.some.set()
+        return True
 
     def data(self, data: bytes) -> None:
         self._note("data")

@@ -26,6 +26,9 @@ class Joint:
     def head(self, head: ResponseHead) -> None:
         self._exchange.begin(head.status, forwardable(head.headers))
 
+    def frame(self, data: bytes) -> bool:
+        return False
+
     def data(self, data: bytes) -> None:
         self._exchange.push(data)
 

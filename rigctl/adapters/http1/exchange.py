@@ -200,6 +200,16 @@ class Exchange:
             head += write_chunk(first) if self._chunked else first
         self._connection.write(head)
 
+    @property
+    def chunked(self) -> bool:
+        """Whether the answer goes out in chunks, so that one that came so can be passed on."""
+        return self._chunked and not self._silent
+
+    def push_frame(self, frame: bytes) -> None:
+        """`push` of one whole chunk, its frame around it already; only where it is `chunked`."""
+        if not self._finished:
+            self._connection.write(frame)
+
     def push(self, data: bytes) -> None:
         """A part of a streamed answer, without waiting; nothing when the client is gone."""
         if not self.status or self._finished:

@@ -29,6 +29,11 @@ class Sink(Protocol):
         """The final answer's head; interim (1xx) answers are not told."""
         ...
 
+    def frame(self, data: bytes) -> bool:
+        """Bytes as they came between two chunks of a body. True: they are one whole chunk with its
+        frame, and taken; anything else comes by the other calls."""
+        ...
+
     def data(self, data: bytes) -> None:
         """Body bytes without their chunk frames, as they came."""
         ...
@@ -92,6 +97,8 @@ class Link(asyncio.Protocol):
         self._head: ResponseHead | None = None
         self._bodiless = False
         self._answered = False
+        self._between = False
+        """What came so far ends between two chunks: a whole one needs no parser."""
         self._outgoing: deque[bytes | memoryview] = deque()
         self._full = False
         self._paused = False
@@ -114,7 +121,7 @@ class Link(asyncio.Protocol):
         self.used = True
         self._head = None
         self._bodiless = bodiless
-        self._answered = False
+        self._answered = self._between = False
         if self._transport.is_closing():
             return handle  # `connection_lost` is on its way, and tells the sink
         if len(head) + sum(map(len, parts)) <= IN_ONE_WRITE:
@@ -145,13 +152,17 @@ class Link(asyncio.Protocol):
         if sink is None:
             self.drop()  # an answer to no question: nothing after it can be trusted
             return
+        if self._between and sink.frame(data):
+            return
         self._answered = True
+        self._between = False
         try:
             events = self._parser.feed(data)
         except BrokenAnswerError as failure:
             self._deliver(self._parser.events)
             self._fail(failure)
             return
+        self._between = self._parser.between(data)
         if len(events) == 1 and type(events[0]) is bytes:
             sink.data(events[0])
         else:

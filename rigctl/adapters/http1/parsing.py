@@ -173,6 +173,12 @@ class ResponseParser(_Collector[ResponseHead]):
         self._interim = False
         self.until_close = False
         """The body has neither length nor chunks: it ends when the connection does."""
+        self._framed = False
+        """Every chunk that has begun has ended."""
+
+    def between(self, data: bytes) -> bool:
+        """Whether these bytes, the last ones fed, end between two chunks of a body."""
+        return self._framed and self.begun and data[-2:] == b"\r\n"
 
     def feed(self, data: bytes) -> list[ResponseHead | bytes | End]:
         """Events of these bytes. BrokenAnswerError when they are no HTTP response."""
@@ -189,9 +195,15 @@ class ResponseParser(_Collector[ResponseHead]):
             raise BrokenAnswerError(f"not an HTTP/1.1 answer: {self.failure or error}") from None
         return self.events
 
+    def on_chunk_header(self) -> None:
+        self._framed = False
+
+    def on_chunk_complete(self) -> None:
+        self._framed = True
+
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
-        self.until_close = False
+        self.until_close = self._framed = False
         if status < 100:
             self.fail(502, f"no status: {status:03}")
         self._interim = 100 <= status < 200

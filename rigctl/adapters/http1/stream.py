@@ -35,6 +35,9 @@ class Inbox:
         self._head = head
         self._wake()
 
+    def frame(self, data: bytes) -> bool:
+        return False
+
     def data(self, data: bytes) -> None:
         self._parts.append(data)
         self._held += len(data)
