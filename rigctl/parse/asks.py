@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
 from rigctl.core.ask import Ask, Dialect, Endpoint, Size
-from rigctl.parse.chains import BLOCK, MOST_LINKS, Chain, digest, encode
-from rigctl.parse.messages import SYSTEM, Walk
-from rigctl.parse.opened import Body, Opened, open_body
+from rigctl.parse.chains import BLOCK, MOST_LINKS, Chain, Part, digest, encode
+from rigctl.parse.known import Known
+from rigctl.parse.messages import SYSTEM, read_head, read_message, read_tools
+from rigctl.parse.opened import Body, Opened, open_body, plain_value
 from rigctl.parse.sessions import session_of
 
 Headers = tuple[tuple[bytes, bytes], ...]
@@ -28,11 +29,15 @@ _OPTIONS = attrgetter(
 _ANTHROPIC = frozenset({Endpoint.MESSAGES, Endpoint.COUNT_TOKENS})
 
 
-def read_ask(endpoint: Endpoint, headers: Headers, body: bytes | Opened) -> Ask:
+def read_ask(
+    endpoint: Endpoint, headers: Headers, body: bytes | Opened, known: Known | None = None
+) -> Ask:
     """What can be read of the request; a malformed one gives an Ask with the rest (C30).
 
-    `body` may be opened before, so that one decoding serves this and `rewrite`.
+    `body` may be opened before, so that one decoding serves this and `rewrite`. `known`: messages
+    that were read before, and will be again.
     """
+    known = known if known is not None else Known()
     opened = body if isinstance(body, Opened) else open_body(body)
     fields = opened.body
     chain = Chain()
@@ -46,12 +51,12 @@ def read_ask(endpoint: Endpoint, headers: Headers, body: bytes | Opened) -> Ask:
         elif endpoint is Endpoint.EMBEDDINGS:
             token_ids, _ = _prompt(fields.input, chain)
         elif endpoint is Endpoint.RESPONSES:
-            _conversation(fields.instructions, fields.tools, _items(fields.input), chain)
+            _conversation(fields.instructions, fields.tools, _items(fields.input), chain, known)
         elif endpoint in _ANTHROPIC:
-            _conversation(fields.system, fields.tools, fields.messages, chain)
+            _conversation(fields.system, fields.tools, fields.messages, chain, known)
         else:
             tools = fields.tools if fields.tools is not UNSET else fields.functions
-            _conversation(UNSET, tools, fields.messages, chain)
+            _conversation(UNSET, tools, fields.messages, chain, known)
     except RecursionError:
         pass  # nested beyond any engine: what was read so far stands
     n = fields.n
@@ -73,7 +78,7 @@ def read_ask(endpoint: Endpoint, headers: Headers, body: bytes | Opened) -> Ask:
         effort="" if plain else effort_of(fields),
         thinking=_thinking(headers, fields, plain),
         choices=prompts * (n if _count(n) and n > 1 else 1),
-        tools=bool(fields.tools or fields.functions),
+        tools=bool(_tools(fields.tools, known).digest or fields.functions),
         constrained=not plain and _constrained(fields),
         model=_text(fields.model),
     )
@@ -93,18 +98,47 @@ def effort_of(fields: Body) -> str:
     return ""
 
 
-def _conversation(system: object, tools: object, messages: object, chain: Chain) -> None:
-    walk = Walk(chain)
+def _conversation(
+    system: object, tools: object, messages: object, chain: Chain, known: Known
+) -> None:
     found = messages if isinstance(messages, list) else []
-    lead = 0
-    while lead < len(found) and isinstance(found[lead], dict) and found[lead].get("role") in SYSTEM:
-        lead += 1
-    walk.head(None if system is UNSET else system, tools, found[:lead])
-    chain.messages = lead
-    for message in found[lead:]:
-        walk.message(message)
+    leading: list[Any] = []
+    for each in found:
+        message = plain_value(each)
+        if not isinstance(message, dict) or message.get("role") not in SYSTEM:
+            break
+        leading.append(message)
+    read_head(None if system is UNSET else system, leading, _tools(tools, known), chain)
+    chain.messages = lead = len(leading)
+    for each in found[lead:]:
+        if chain.opening_left > 0 or not isinstance(each, Raw):
+            part, text = read_message(plain_value(each))
+            chain.open("".join(text))
+        else:
+            part = _once(each, known, _read_part)
+        chain.add(part)
     if isinstance(messages, str):
-        walk.message({"role": "user", "content": messages})
+        part, text = read_message({"role": "user", "content": messages})
+        chain.open("".join(text))
+        chain.add(part)
+
+
+def _tools(tools: object, known: Known) -> Part:
+    return _once(tools, known, read_tools) if isinstance(tools, Raw) else read_tools(tools)
+
+
+def _once(raw: Raw, known: Known, read: Callable[[Any], Part]) -> Part:
+    """What these bytes add, read only where they are not known."""
+    fingerprint = known.fingerprint(raw)
+    part = known.find(fingerprint)
+    if part is None:
+        part = read(plain_value(raw))
+        known.keep(fingerprint, part)
+    return part
+
+
+def _read_part(message: Any) -> Part:
+    return read_message(message)[0]
 
 
 def _items(found: object) -> object:
@@ -151,10 +185,8 @@ def _numbers(prompt: list[Any], chain: Chain) -> None:
 
 
 def _blocks(blocks: Iterable[bytes], chain: Chain) -> None:
-    so_far = b""
     for _, block in zip(range(MOST_LINKS), blocks, strict=False):
-        so_far = digest(so_far + block)
-        chain.link(so_far)
+        chain.link(digest(block))
 
 
 def _output(fields: Body) -> int | None:

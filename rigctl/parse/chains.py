@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from hashlib import sha256
+from typing import NamedTuple
+
+from xxhash import xxh3_128_digest
 
 from rigctl.core.ask import Digest
 
@@ -18,6 +21,17 @@ BLOCK = 4_096
 """Characters, or token ids, of plain prompt that make one link: it has no messages."""
 MOST_LINKS = 4_096
 """Links of one chain; what comes after them is in none."""
+
+
+class Part(NamedTuple):
+    """What one message, or the tools, add to a conversation: no text."""
+
+    digest: Digest
+    """Of its normal form; empty for what makes no link, as the thinking of earlier turns."""
+    text_bytes: int = 0
+    pictures: int = 0
+    answer: bool = False
+    """It is the model's own."""
 
 
 @dataclass(slots=True)
@@ -33,6 +47,7 @@ class Chain:
     messages: int = 0
     opening: list[str] = field(default_factory=list)
     opening_left: int = OPENING
+    so_far: Digest = b""
 
     def open(self, text: str) -> None:
         """Text of the prompt's beginning, in its order."""
@@ -50,16 +65,28 @@ class Chain:
         self.head = digest(head)
         self.chain.append(self.head)
 
-    def link(self, so_far: Digest) -> None:
+    def add(self, part: Part) -> None:
+        """One message more."""
+        self.messages += 1
+        self.text_bytes += part.text_bytes
+        self.pictures += part.pictures
+        if part.answer and not self.answered_at:
+            self.answered_at = len(self.turns)
+        if part.digest:
+            self.link(part.digest)
+
+    def link(self, part: Digest) -> None:
         """One link more, of everything so far but the head."""
         if len(self.turns) < MOST_LINKS:
+            # Digests of one length: no two lists of them spell the same bytes.
+            self.so_far = so_far = xxh3_128_digest(self.so_far + part)
             self.turns.append(so_far)
-            self.chain.append(digest(self.head + so_far))
+            self.chain.append(xxh3_128_digest(self.head + so_far))
 
 
 def digest(data: bytes) -> Digest:
-    """The first 16 bytes of SHA-256, for which processors have instructions: on a long prompt it
-    takes a third of what BLAKE2b does."""
+    """The first 16 bytes of SHA-256: nothing that a client sends is told by it, and nobody makes
+    two texts with the same. Digests are joined by XXH3, which reads none of the text."""
     return sha256(data).digest()[:DIGEST]
 
 

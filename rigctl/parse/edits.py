@@ -10,7 +10,7 @@ from msgspec import UNSET
 from rigctl.core.ask import Endpoint
 from rigctl.parse.extras import CUSTOM, PRIORITY
 from rigctl.parse.messages import BILLING, SYSTEM
-from rigctl.parse.opened import Opened
+from rigctl.parse.opened import Opened, plain_value
 
 if TYPE_CHECKING:
     from rigctl.parse.rewrite import Wishes
@@ -164,9 +164,9 @@ def billing(changes: Changes, endpoint: Endpoint) -> None:
             changes.replace("instructions", cleaned, "billing line taken off")
         return
     messages = body.messages
-    if not isinstance(messages, list) or not messages or not isinstance(messages[0], dict):
+    first = plain_value(messages[0]) if isinstance(messages, list) and messages else None
+    if not isinstance(first, dict):
         return
-    first = messages[0]
     if first.get("role") not in SYSTEM:
         return
     cleaned = _cleaned(first.get("content"))

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from rigctl.parse.chains import Chain, digest, encode
+from rigctl.parse.chains import Chain, Part, digest, encode
 
 BILLING = re.compile(r"x-anthropic-billing-header:[^\n]*(?:\n|\Z)")
 """A line that changes with every request, at the very head of the system text (C18)."""
@@ -26,7 +26,7 @@ _TEXTS = frozenset({"text", "input_text", "output_text", "refusal", "summary_tex
 _CALLS = frozenset({"tool_use", "server_tool_use"})
 _CALL_ITEMS = frozenset({"function_call", "custom_tool_call", "local_shell_call", "mcp_call"})
 _RESULT_ITEMS = frozenset({"function_call_output", "custom_tool_call_output"})
-_NOTHING = digest(b"")
+NO_TOOLS = Part(b"")
 _WHOLE_PICTURE = 64 * 1024
 _SLICES = 64
 _CALL_SHARE = 128
@@ -40,150 +40,144 @@ def without_billing(text: str) -> str:
     return text[found.end() :] if found is not None else text
 
 
-class Walk:
-    """Goes through one conversation and fills its chain."""
+def read_head(system: object, leading: list[Any], tools: Part, chain: Chain) -> None:
+    """System text, system messages that lead, and tools, as `read_tools` read them."""
+    reader = _Reader()
+    out: list[str] = []
+    first = True
+    for part in (system, *(one.get("content") for one in leading)):
+        start = len(out)
+        reader.content(part, out)
+        if first and len(out) > start:
+            # Only the first text of all, where the line stands by itself or before the rest.
+            out[start] = without_billing(out[start])
+            first = False
+    text = "".join(out)
+    chain.open(text)
+    data = encode(text)
+    chain.text_bytes += len(data) + tools.text_bytes + reader.text_bytes
+    chain.pictures += reader.pictures
+    chain.begin(data + b"\0" + tools.digest)
 
-    __slots__ = ("_chain", "_so_far")
 
-    def __init__(self, chain: Chain) -> None:
-        self._chain = chain
-        self._so_far = _NOTHING
+def read_tools(tools: object) -> Part:
+    """The tools that a request offers, without the marks that clients move about on them."""
+    if not isinstance(tools, list) or not tools:
+        return NO_TOOLS
+    data = _json([_still(tool) for tool in tools])
+    return Part(digest(data), spaced(data))
 
-    def head(self, system: object, tools: object, leading: list[Any]) -> None:
-        """System text, system messages that lead, and tools."""
-        chain = self._chain
-        out: list[str] = []
-        first = True
-        for part in (system, *(one.get("content") for one in leading)):
-            start = len(out)
-            self._content(part, out)
-            if first and len(out) > start:
-                # Only the first text of all, where the line stands by itself or before the rest.
-                out[start] = without_billing(out[start])
-                first = False
-        text = "".join(out)
-        chain.open(text)
-        data = encode(text)
-        chain.text_bytes += len(data)
-        tools_data = b""
-        if isinstance(tools, list) and tools:
-            tools_data = _json([_still(tool) for tool in tools])
-            chain.text_bytes += spaced(tools_data)
-        chain.begin(data + b"\0" + tools_data)
 
-    def message(self, message: Any) -> None:
-        """One message, or one item of `input`."""
-        chain = self._chain
-        chain.messages += 1
-        if not isinstance(message, dict):
-            out = ["?\0"]
-            self._content(message, out)
-            self._link("".join(out))
-            return
-        role = message.get("role")
-        if not isinstance(role, str):
-            role = message.get("type")
-            if role in _THOUGHTS:
-                self._unhashed(message)
-                return
-            if role in _CALL_ITEMS:
-                role = "assistant"
-        if role == "assistant" and not chain.answered_at:
-            chain.answered_at = len(chain.turns)
-        content = message.get("content")
-        if isinstance(content, str) and isinstance(role, str) and len(message) == 2:
-            if chain.opening_left > 0:
-                chain.open(content)
-            self._link(f"{role}\0{content}")  # most messages of most clients
-            return
-        out = [role if isinstance(role, str) else "?", "\0"]
-        if isinstance(content, str):
-            out.append(content)
-        else:
-            self._content(content, out)
-        if chain.opening_left > 0:
-            chain.open("".join(out[2:]))
-        if len(message) > 2:
-            self._rest(message, out)
-        self._link("".join(out))
+def read_message(message: Any) -> tuple[Part, list[str]]:
+    """One message, or one item of `input`: what it adds, and the text in its normal form."""
+    reader = _Reader()
+    if not isinstance(message, dict):
+        out = ["?\0"]
+        reader.content(message, out)
+        return reader.part(out), []
+    role = message.get("role")
+    if not isinstance(role, str):
+        role = message.get("type")
+        if role in _THOUGHTS:
+            reader.unhashed(message)
+            return Part(b"", reader.text_bytes), []
+        if role in _CALL_ITEMS:
+            role = "assistant"
+    content = message.get("content")
+    out = [role if isinstance(role, str) else "?", "\0"]
+    if isinstance(content, str):
+        out.append(content)  # most messages of most clients
+    else:
+        reader.content(content, out)
+    text = out[2:]
+    if len(message) > 2:
+        reader.rest(message, out)
+    return reader.part(out, role == "assistant"), text
 
-    def _link(self, text: str) -> None:
-        chain = self._chain
-        data = encode(text)
-        chain.text_bytes += len(data)
-        # A digest of one length before each message: no two lists of them spell the same bytes.
-        self._so_far = digest(self._so_far + data)
-        chain.link(self._so_far)
 
-    def _rest(self, message: dict[str, Any], out: list[str]) -> None:
+class _Reader:
+    """Brings one message into its normal form, and counts what a template writes for it."""
+
+    __slots__ = ("pictures", "text_bytes")
+
+    def __init__(self) -> None:
+        self.text_bytes = 0
+        self.pictures = 0
+
+    def part(self, out: list[str], answer: bool = False) -> Part:
+        """All that was read."""
+        data = encode("".join(out))
+        return Part(digest(data), self.text_bytes + len(data), self.pictures, answer)
+
+    def rest(self, message: dict[str, Any], out: list[str]) -> None:
         """Calls, results and names beside the content."""
         calls = message.get("tool_calls")
         if isinstance(calls, list):
             for call in calls:
                 function = call.get("function") if isinstance(call, dict) else None
                 if isinstance(function, dict):
-                    self._call(function.get("name"), function.get("arguments"), out)
+                    self.call(function.get("name"), function.get("arguments"), out)
         kind = message.get("type")
         if kind in _CALL_ITEMS:
-            self._call(message.get("name"), message.get("arguments", message.get("input")), out)
+            self.call(message.get("name"), message.get("arguments", message.get("input")), out)
         elif kind in _RESULT_ITEMS:
             out.append("\0result\0")
-            self._content(message.get("output"), out)
+            self.content(message.get("output"), out)
         name = message.get("name")
         if isinstance(name, str) and kind not in _CALL_ITEMS:
             out.append("\0name\0" + name)
         for field in ("reasoning_content", "reasoning"):
             thought = message.get(field)
             if isinstance(thought, str):
-                self._chain.text_bytes += len(encode(thought))
+                self.text_bytes += len(encode(thought))
 
-    def _content(self, content: object, out: list[str]) -> None:
+    def content(self, content: object, out: list[str]) -> None:
         if content is None:
             return
         if isinstance(content, str):
             out.append(content)
         elif isinstance(content, list):
             for block in content:
-                self._block(block, out)
+                self.block(block, out)
         else:
             # Not what any engine takes: it gives its own 400. Until then it is counted as it is.
             out.append(_json(content).decode("utf-8", "replace"))
 
-    def _block(self, block: Any, out: list[str]) -> None:
+    def block(self, block: Any, out: list[str]) -> None:
         if not isinstance(block, dict):
-            self._content(block, out)
+            self.content(block, out)
             return
         kind = block.get("type")
         text = block.get("text")
         if isinstance(text, str) and (kind in _TEXTS or kind is None):
             out.append(text)
         elif kind in _CALLS:
-            self._call(block.get("name"), block.get("input"), out)
+            self.call(block.get("name"), block.get("input"), out)
         elif kind == "tool_result":
             out.append("\0result\0")
-            self._content(block.get("content"), out)
+            self.content(block.get("content"), out)
         elif kind in _THOUGHTS:
-            self._unhashed(block)
+            self.unhashed(block)
         elif kind in _PICTURES:
-            self._chain.pictures += 1
+            self.pictures += 1
             out.append("\0picture\0" + _picture(block))
         else:
             out.append(f"\0{kind}\0" + _json(_still(block)).decode("utf-8", "replace"))
 
-    def _call(self, name: object, arguments: object, out: list[str]) -> None:
+    def call(self, name: object, arguments: object, out: list[str]) -> None:
         if isinstance(arguments, str):
             text = arguments
-            self._chain.text_bytes += text.count(",") + text.count(":")
+            self.text_bytes += text.count(",") + text.count(":")
         else:
             data = _json(arguments)
             text = data.decode("utf-8", "replace")
-            self._chain.text_bytes += spaced(data) - len(data)
-        self._chain.text_bytes += _CALL_SHARE
+            self.text_bytes += spaced(data) - len(data)
+        self.text_bytes += _CALL_SHARE
         out.append(f"\0call\0{name if isinstance(name, str) else ''}\0{text}")
 
-    def _unhashed(self, thought: dict[str, Any]) -> None:
+    def unhashed(self, thought: dict[str, Any]) -> None:
         """Thinking of earlier turns: clients keep it or leave it out, templates too."""
-        self._chain.text_bytes += len(_json(thought))
+        self.text_bytes += len(_json(thought))
 
 
 def spaced(data: bytes) -> int:

@@ -60,10 +60,21 @@ _Watched = msgspec.defstruct(
     bases=(Body,),
     gc=False,
 )
+_Usual = msgspec.defstruct(
+    "_Usual",
+    [
+        ("messages", list[msgspec.Raw] | msgspec.UnsetType, UNSET),
+        ("tools", msgspec.Raw | msgspec.UnsetType, UNSET),
+    ],
+    bases=(_Watched,),
+    gc=False,
+)
+"""What is long stays as it was sent: most of it was read before, with the turn before."""
 _WATCHED = tuple(sorted(STRIPPED))
 _watched = attrgetter(*_WATCHED)
 _NONE: frozenset[str] = frozenset()
-_DECODER: msgspec.json.Decoder[Body] = msgspec.json.Decoder(_Watched)
+_DECODER: msgspec.json.Decoder[Body] = msgspec.json.Decoder(_Usual)
+_ODD: msgspec.json.Decoder[Body] = msgspec.json.Decoder(_Watched)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +83,8 @@ class Opened:
 
     raw: bytes
     body: Body
-    """All UNSET where nothing could be read."""
+    """All UNSET where nothing could be read. `messages` and `tools` may be as they were sent:
+    `plain_value` decodes."""
     extras: frozenset[str] = frozenset()
     """Keys of `STRIPPED` that are there, whatever their value and however they are spelled."""
     plain: dict[str, Any] | None = None
@@ -88,7 +100,9 @@ def open_body(raw: bytes) -> Opened:
     UTF-16. Such a body is read by Python's as well, or a client could get past us with it.
     """
     try:
-        body = _DECODER.decode(raw)
+        if not raw.isascii():
+            raw.decode()  # what stays as it was sent is not looked into
+        body = _usual(raw)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return _python(raw)
     values = _watched(body)
@@ -96,6 +110,27 @@ def open_body(raw: bytes) -> Opened:
         return Opened(raw, body, _NONE)
     found = zip(_WATCHED, values, strict=True)
     return Opened(raw, body, frozenset(name for name, value in found if value is not UNSET))
+
+
+def _usual(raw: bytes) -> Body:
+    try:
+        return _DECODER.decode(raw)
+    except msgspec.ValidationError:
+        return _ODD.decode(raw)  # messages that are no list
+
+
+def plain_value(value: Any) -> Any:
+    """A value that may be as it was sent, decoded."""
+    if not isinstance(value, msgspec.Raw):
+        return value
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.DecodeError, RecursionError):
+        pass
+    try:
+        return json.loads(bytes(value))  # numbers beyond all numbers, which Python's reader takes
+    except (ValueError, RecursionError):
+        return None
 
 
 def _python(raw: bytes) -> Opened:

@@ -116,11 +116,7 @@ def rewrite(endpoint: Endpoint, body: bytes | Opened, wishes: Wishes) -> Rewritt
     if wishes.normalize:
         edits.billing(changes, endpoint)
     if changes.touched:
-        try:
-            parts: tuple[bytes | memoryview, ...] = (_anew(opened, changes, added),)
-        except (msgspec.DecodeError, RecursionError):
-            # Bytes that are no text, in a key that was skipped before: no reader takes them.
-            return Rewritten((), fault="The body is not valid JSON: it is not UTF-8.")
+        parts: tuple[bytes | memoryview, ...] = (_anew(opened, changes, added),)
     else:
         parts = _spliced(opened.raw, added)
     return Rewritten(parts, usage, tuple(changes.notes), rid)

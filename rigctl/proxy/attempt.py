@@ -12,8 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-import msgspec
-
 from rigctl.adapters.http1 import (
     ClientGoneError,
     Exchange,
@@ -327,13 +325,6 @@ class Attempt:
     def fail(self, how: How, say: str) -> None:
         """It could not even be sent."""
         self._settle(how, say)
-
-    def refuse(self, status: int, say: str) -> None:
-        """What the client sent cannot be sent on; answered as the engine would have."""
-        self._mode = _Mode.REFUSED
-        if not self.ended.done():
-            body = msgspec.json.encode({"error": {"message": say, "code": status}})
-            self.ended.set_result(Ended(How.REFUSED, say, status, (), body))
 
     def drop(self) -> None:
         """Close the connection to the engine; it is never used again."""

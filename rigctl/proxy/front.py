@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -13,6 +14,7 @@ from rigctl.core.ask import Dialect
 from rigctl.core.ids import Mono
 from rigctl.core.link_words import Table, TableClient
 from rigctl.parse.asks import read_ask
+from rigctl.parse.known import Known
 from rigctl.parse.opened import open_body
 from rigctl.proxy import own_pages
 from rigctl.proxy.answers import say_error
@@ -53,6 +55,7 @@ class Front:
         self._ready = ready
         self._known: tuple[Table | None, Mapping[str, TableClient]] = (None, {})
         self._reserved = 0
+        self._seen = Known(seed=int.from_bytes(os.urandom(8), "little"))
 
     async def __call__(self, exchange: Exchange) -> None:
         """One request, from its head to the last byte of its answer. ClientGoneError."""
@@ -100,7 +103,7 @@ class Front:
             return
         assert place.endpoint is not None
         opened = open_body(body)
-        ask = read_ask(place.endpoint, exchange.head.headers, opened)
+        ask = read_ask(place.endpoint, exchange.head.headers, opened, self._seen)
         request = Request(self._live.new_id(), client.name, exchange, ask, arrived)
         request.body = body
         request.opened = opened

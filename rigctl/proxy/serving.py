@@ -198,7 +198,6 @@ class Serving:
     async def _attempt(self, request: Request, record: Record) -> tuple[Attempt, Ended]:
         now = self._now()
         ask = request.ask
-        waited = now - request.arrived
         rid = f"{request.id}-{request.resent & 15:x}"
         rewritten = rewrite(
             ask.endpoint, request.opened or request.body, self._wishes(request, record, rid)
@@ -213,10 +212,6 @@ class Serving:
         request.sent = now
         request.notes = rewritten.notes
         request.enter("prefilling", now)
-        if rewritten.fault:
-            self._booking.sent(request, waited)
-            attempt.refuse(400, rewritten.fault)
-            return attempt, await attempt.ended
         await self._send(request, record, attempt, rewritten, rid)
         if request.gone:
             attempt.leave()
