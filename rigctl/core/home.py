@@ -55,11 +55,25 @@ class Found:
     """Bytes per token of this session."""
     pinned: tuple[GroupName, str] | None = None
     """Cluster and run that gave the response which this one continues (C48)."""
+    match: Match | None = field(default=None, repr=False, compare=False)
+    """For `Homes.claim`, so that the session is not looked for twice."""
 
     @property
     def label(self) -> str:
         """The session's label where it is known already; empty for a new one or a branch."""
         return "" if self.home is None or self.branch else self.home.label
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A session that a request belongs to or branches off."""
+
+    session: Session
+    source: str
+    place: int
+    """Of the last digest in common, in the session's chain."""
+    own: bool
+    """It is the session's own turn; else it only branches off it."""
 
 
 @dataclass(frozen=True, slots=True)

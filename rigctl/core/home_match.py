@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass
 
 from rigctl.core.ask import Ask, Endpoint
 from rigctl.core.clusters import RoutePolicy
-from rigctl.core.home import Session
+from rigctl.core.home import Match, Session
 from rigctl.core.home_index import Index
 
 _NOBODY: frozenset[str] = frozenset()
 
 PER_REQUEST = frozenset({"x-client-request-id"})
 """Sources that some clients renew with every request: an unknown one tells nobody apart."""
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    session: Session
-    source: str
-    place: int
-    """Of the last digest in common, in the session's chain."""
-    own: bool
-    """It is the session's own turn; else it only branches off it."""
 
 
 def match(index: Index, ask: Ask, policy: RoutePolicy) -> Match | None:

@@ -16,9 +16,9 @@ from typing import Any
 from rigctl.core import home_rows
 from rigctl.core.ask import Ask, Digest, Endpoint, Size
 from rigctl.core.clusters import RoutePolicy
-from rigctl.core.home import MOST_TIPS, Ended, Found, Home, Session, kept
+from rigctl.core.home import MOST_TIPS, Ended, Found, Home, Match, Session, kept
 from rigctl.core.home_index import Index
-from rigctl.core.home_match import Match, match
+from rigctl.core.home_match import match
 from rigctl.core.ids import GroupName, Mono
 from rigctl.core.lengths import learn
 from rigctl.core.reading import Reading
@@ -74,6 +74,7 @@ class Homes:
             newer=self._newer(home),
             learnt=session.learnt.value,
             pinned=pinned,
+            match=found,
         )
 
     def settle(
@@ -87,22 +88,16 @@ class Homes:
     ) -> Home:
         """It was sent to `cluster`: that is its session's home from now on. `tokens`: its prompt,
         as estimated. Returns the home with the label that all its turns bear."""
-        home = self.claim(ask, cluster, run, now, tokens, policy)
+        home = self.claim(ask, self.find(ask, now, policy), cluster, run, now, tokens)
         self.record(home, ask, tokens)
         return home
 
     def claim(
-        self,
-        ask: Ask,
-        cluster: GroupName,
-        run: str,
-        now: Mono,
-        tokens: int,
-        policy: RoutePolicy,
+        self, ask: Ask, where: Found, cluster: GroupName, run: str, now: Mono, tokens: int
     ) -> Home:
         """The first half of `settle`, which names the session; `record` is the other half, due
-        before anything else is asked of the homes."""
-        found = match(self._index, ask, policy)
+        before anything else is asked of the homes. `where`: by `find`, and nothing since."""
+        found = where.match
         if found is not None and found.own:
             session = found.session
             self._moved(session.home, cluster)

@@ -17,8 +17,9 @@ from rigctl.core.ids import GroupName, Mono
 from rigctl.core.lengths import Fit
 from rigctl.core.refusals import crashed_alone, none_takes_it, response_gone, wait
 from rigctl.core.route_case import Case, case_of, how_it_is, trusted
+from rigctl.core.usual_route import cached_words, free_words, usual
 
-__all__ = ["cold_price", "expected_wait", "route"]
+__all__ = ["by_the_rules", "cold_price", "expected_wait", "route"]
 
 
 def route(
@@ -43,6 +44,42 @@ def route(
     read when its server crashed. `countable`: False after a `Count` that could not be answered.
     `claimed`: clusters that one before it in the line waits for (`Line.claimed`).
     """
+    if not (tried or claimed or alone_in_prefill):
+        at_once = usual(ask, estimate, clusters, found, policy)
+        if at_once is not None:
+            return at_once
+    return by_the_rules(
+        ask,
+        estimate,
+        clusters,
+        found,
+        policy,
+        now,
+        waited=waited,
+        tried=tried,
+        queue=queue,
+        alone_in_prefill=alone_in_prefill,
+        countable=countable,
+        claimed=claimed,
+    )
+
+
+def by_the_rules(
+    ask: Ask,
+    estimate: Estimate,
+    clusters: Sequence[Cluster],
+    found: Found,
+    policy: RoutePolicy,
+    now: Mono,
+    *,
+    waited: float,
+    tried: frozenset[GroupName],
+    queue: int,
+    alone_in_prefill: bool,
+    countable: bool,
+    claimed: frozenset[GroupName],
+) -> Decision:
+    """`route`, with the whole case laid out."""
     case = case_of(
         ask,
         estimate,
@@ -146,8 +183,7 @@ def _at_home(case: Case, home: Cluster) -> Decision:
     prefill elsewhere."""
     if case.fit(home) is Fit.NEAR and case.counts:
         return _count(case, home)
-    kind = "branches off a session whose" if case.found.branch else "its"
-    cached = f"{kind} {case.found.tokens:,} tokens of prefix are on `{home.name}`"
+    cached = cached_words(case.found, home)
     full = case.full(home, at_home=True)
     if not full:
         return Send(home.name, case.why("home", cached))
@@ -214,7 +250,7 @@ def _new(case: Case, given_up: str) -> Decision:
 
 
 def _send(case: Case, to: Cluster, given_up: str) -> Send:
-    free = f"`{to.name}` has {to.free_slots} of {to.slots} slots free"
+    free = free_words(to)
     if case.tried:
         lost = ", ".join(f"`{name}`" for name in sorted(case.tried))
         return Send(to.name, case.why("retry", f"{lost} lost it before a byte; {free}"))

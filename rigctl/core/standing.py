@@ -9,6 +9,7 @@ the proxy sees itself may narrow that until it sees better, and never widens it.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from typing import assert_never
 
 from rigctl.core.clusters import Standing
@@ -105,6 +106,13 @@ def standing(
     if state.waiting_tokens:
         return Standing.BUSY, state.busy_since, f"reads a prompt{_left(state.waiting_tokens, None)}"
     return Standing.UP, state.since, ""
+
+
+def good_until(state: ClusterWatch, now: Mono, policy: StandingPolicy = _POLICY) -> float:
+    """When a standing changes by time alone: the daemon's word on progress grows old."""
+    if state.progress is None or now - state.progress_at > policy.fresh:
+        return inf
+    return state.progress_at + policy.fresh
 
 
 def _by_table(row: TableGroup) -> Standing | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from operator import attrgetter
 from typing import Any
 
@@ -110,35 +110,29 @@ def _conversation(
         leading.append(message)
     read_head(None if system is UNSET else system, leading, _tools(tools, known), chain)
     chain.messages = lead = len(leading)
-    for each in found[lead:]:
-        if chain.opening_left > 0 or not isinstance(each, Raw):
-            part, text = read_message(plain_value(each))
-            chain.open("".join(text))
-        else:
-            part = _once(each, known, _read_part)
-        chain.add(part)
+    while lead < len(found) and (chain.opening_left > 0 or not isinstance(found[lead], Raw)):
+        _opening(plain_value(found[lead]), chain)
+        lead += 1
+    chain.extend(known.read(found[lead:], _read_part))
     if isinstance(messages, str):
-        part, text = read_message({"role": "user", "content": messages})
-        chain.open("".join(text))
-        chain.add(part)
+        _opening({"role": "user", "content": messages}, chain)
+
+
+def _opening(message: Any, chain: Chain) -> None:
+    """A message whose text may be among the first characters."""
+    part, text = read_message(message)
+    chain.open("".join(text))
+    chain.extend((part,))
+
+
+def _read_part(raw: Raw) -> Part:
+    return read_message(plain_value(raw))[0]
 
 
 def _tools(tools: object, known: Known) -> Part:
-    return _once(tools, known, read_tools) if isinstance(tools, Raw) else read_tools(tools)
-
-
-def _once(raw: Raw, known: Known, read: Callable[[Any], Part]) -> Part:
-    """What these bytes add, read only where they are not known."""
-    fingerprint = known.fingerprint(raw)
-    part = known.find(fingerprint)
-    if part is None:
-        part = read(plain_value(raw))
-        known.keep(fingerprint, part)
-    return part
-
-
-def _read_part(message: Any) -> Part:
-    return read_message(message)[0]
+    if isinstance(tools, Raw):
+        return known.read((tools,), lambda raw: read_tools(plain_value(raw)))[0]
+    return read_tools(tools)
 
 
 def _items(found: object) -> object:

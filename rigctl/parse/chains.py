@@ -6,6 +6,7 @@ them, `chain[0]` those alone. Cumulative: who shares the i-th has everything bef
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import NamedTuple
@@ -65,15 +66,24 @@ class Chain:
         self.head = digest(head)
         self.chain.append(self.head)
 
-    def add(self, part: Part) -> None:
-        """One message more."""
-        self.messages += 1
-        self.text_bytes += part.text_bytes
-        self.pictures += part.pictures
-        if part.answer and not self.answered_at:
-            self.answered_at = len(self.turns)
-        if part.digest:
-            self.link(part.digest)
+    def extend(self, parts: Iterable[Part]) -> None:
+        """So many messages more: hundreds, in a long conversation."""
+        turns, chain, head, so_far = self.turns, self.chain, self.head, self.so_far
+        text_bytes, room = self.text_bytes, MOST_LINKS - len(turns)
+        for part in parts:
+            self.messages += 1
+            digest, more, pictures, answer = part
+            text_bytes += more
+            if pictures:
+                self.pictures += pictures
+            if answer and not self.answered_at:
+                self.answered_at = len(turns)
+            if digest and room > 0:
+                room -= 1
+                so_far = xxh3_128_digest(so_far + digest)
+                turns.append(so_far)
+                chain.append(xxh3_128_digest(head + so_far))
+        self.text_bytes, self.so_far = text_bytes, so_far
 
     def link(self, part: Digest) -> None:
         """One link more, of everything so far but the head."""

@@ -7,6 +7,8 @@ two sizes, never a text.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from msgspec import Raw
 from xxhash import xxh3_128_digest
 
@@ -31,21 +33,20 @@ class Known:
     def __len__(self) -> int:
         return len(self._new) + len(self._old)
 
-    def fingerprint(self, raw: Raw) -> bytes:
-        """Of the bytes as they were sent."""
-        return xxh3_128_digest(raw, self._seed)
-
-    def find(self, fingerprint: bytes) -> Part | None:
-        """What it adds to a conversation, if it was read lately."""
-        part = self._new.get(fingerprint)
-        if part is None:
-            part = self._old.get(fingerprint)
-            if part is not None:
-                self.keep(fingerprint, part)
-        return part
-
-    def keep(self, fingerprint: bytes, part: Part) -> None:
-        """It was read. The older half is forgotten when the newer is full."""
-        if len(self._new) >= self._most:
-            self._old, self._new = self._new, {}
-        self._new[fingerprint] = part
+    def read(self, raws: Sequence[Raw], reader: Callable[[Raw], Part]) -> list[Part]:
+        """What each adds to a conversation; `reader` is asked for those that are new."""
+        new, old, seed = self._new, self._old, self._seed
+        parts: list[Part] = []
+        for raw in raws:
+            fingerprint = xxh3_128_digest(raw, seed)
+            part = new.get(fingerprint)
+            if part is None:
+                part = old.get(fingerprint)
+                if part is None:
+                    part = reader(raw)
+                new[fingerprint] = part
+            parts.append(part)
+        if len(new) > self._most:
+            # The older half is forgotten when the newer is full.
+            self._old, self._new = new, {}
+        return parts

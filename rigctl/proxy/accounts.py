@@ -35,7 +35,10 @@ class Accounts:
 
     def of(self, client: str) -> Account:
         """The account, begun where there is none."""
-        return self._accounts.setdefault(client, Account())
+        found = self._accounts.get(client)
+        if found is None:
+            found = self._accounts[client] = Account()
+        return found
 
     def running(self) -> dict[str, int]:
         """Requests under way on an engine, by client."""

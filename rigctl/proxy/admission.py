@@ -92,7 +92,7 @@ class Admission:
         now, policy, board = self._now(), self._board.policy, self._board
         ask = request.ask
         found = self.homes.find(ask, now, policy)
-        request.at_home = ("" if found.home is None else found.home.cluster, found.tokens)
+        request.found = found
         clusters = board.clusters()
         if request.too_long_at:
             clusters = tuple([_capped(each, request.too_long_at) for each in clusters])
@@ -107,7 +107,7 @@ class Admission:
             policy,
             now,
             waited=now - request.arrived,
-            tried=frozenset(request.tried),
+            tried=request.tried,
             queue=self.line.ahead(request.id),
             claimed=self.line.claimed(request.id),
             alone_in_prefill=request.poisonous,
@@ -187,16 +187,18 @@ class Admission:
         guess = request.estimate
         assert guess is not None
         if request.ask.endpoint.generates:
+            assert request.found is not None
             policy = self._board.policy
             request.tokens_held = held(guess, request.ask.output, policy)
             record.in_flight += 1
             record.slots_taken += request.ask.choices
             record.held_tokens += request.tokens_held
-            cached = request.at_home[1] if request.at_home[0] == send.to else 0
+            home = request.found.home
+            cached = request.found.tokens if home is not None and home.cluster == send.to else 0
             record.unread[request.id] = max(0, guess.likely - cached)
             self._accounts.of(request.client).running += 1
             request.home = self.homes.claim(
-                request.ask, send.to, record.row.run, now, guess.likely, policy
+                request.ask, request.found, send.to, record.row.run, now, guess.likely
             )
             self.line.started(request.label, request.client)
             self.afterwards.add(partial(self._note_taken, request, record, guess.likely))

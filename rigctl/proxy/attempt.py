@@ -83,33 +83,20 @@ class _Mode(Enum):
 class Attempt:
     """A sink for the engine's answer; the client's begins with its first event."""
 
-    __slots__ = (
-        "_body",
-        "_client_full",
-        "_early",
-        "_exchange",
-        "_fields",
-        "_frames",
-        "_head",
-        "_held",
-        "_loop",
-        "_mode",
-        "_ready",
-        "_request",
-        "_swallow",
-        "_wants_reader",
-        "begun",
-        "cluster",
-        "ended",
-        "handle",
-        "last",
-        "on_first_byte",
-        "over",
-        "reader",
-        "rid",
-        "taken",
-        "written",
-    )
+    reader: AnswerReader | None = None
+    handle: Relayed | None = None
+    on_first_byte: Callable[[], None] | None = None
+    """Called once the prompt has been read: the answer begins."""
+    begun = False
+    """A byte of answer has gone to the client: from here on nothing can be taken back."""
+    _fields = b""
+    _frames = False
+    """Its client's answer has begun, and is chunked as the engine's."""
+    _ready: AnswerReader | None = None
+    _head: ResponseHead | None = None
+    _mode = _Mode.UNTOLD
+    _body = 0
+    _client_full = False
 
     def __init__(
         self,
@@ -124,16 +111,10 @@ class Attempt:
         self.cluster = cluster
         self.rid = rid
         """As the engine knows it; empty where it knows none."""
-        self.reader: AnswerReader | None = None
-        self.handle: Relayed | None = None
         self._loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[Ended] = self._loop.create_future()
         self.over = asyncio.Event()
         """The engine is done with it, whoever still listens."""
-        self.on_first_byte: Callable[[], None] | None = None
-        """Called once the prompt has been read: the answer begins."""
-        self.begun = False
-        """A byte of answer has gone to the client: from here on nothing can be taken back."""
         self.taken = now
         """When it took its slot."""
         self.last: float = now
@@ -143,17 +124,9 @@ class Attempt:
         self._request = request
         self._exchange: Exchange = request.exchange
         self._swallow = swallow
-        self._fields = b""
-        self._frames = False
-        """Its client's answer has begun, and is chunked as the engine's."""
-        self._ready: AnswerReader | None = None
-        self._head: ResponseHead | None = None
-        self._mode = _Mode.UNTOLD
         self._wants_reader = request.ask.endpoint.generates
         self._early = request.ask.endpoint in _EARLY
         self._held: list[bytes] = []
-        self._body = 0
-        self._client_full = False
 
     def prepare(self, fields: Headers) -> None:
         """While the engine reads the prompt: make what the client's first byte will need.

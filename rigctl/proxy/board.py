@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 from rigctl.adapters.http1 import HttpClient
 from rigctl.core.clusters import Cluster, RoutePolicy, Standing
@@ -11,7 +12,7 @@ from rigctl.core.evidence import ClusterWatch, Evidence, Told
 from rigctl.core.ids import GroupName, Mono
 from rigctl.core.link_words import GateState, Progress, Table, TableGroup, TablePolicy
 from rigctl.core.reading import NOT_YET, Missing, Reading
-from rigctl.core.standing import observe, standing, watch
+from rigctl.core.standing import good_until, observe, standing, watch
 from rigctl.proxy.upstream import Upstream
 
 SMOOTH = 0.2
@@ -43,6 +44,8 @@ class Record:
         self.told: GateState | None = None
         self.lost_at = Mono(-1e9)
         """When a request was last lost here before a byte."""
+        self.stands: Stands | None = None
+        """Its standing, as long as nothing changes it."""
 
     @property
     def name(self) -> GroupName:
@@ -56,6 +59,16 @@ class Record:
         """A prompt that nobody disturbed was read: so many tokens not cached, in so long."""
         if seconds > 0:
             self.prefill_rate = _mean(self.prefill_rate, tokens / seconds)
+
+
+class Stands(NamedTuple):
+    """A standing, and what it was found by."""
+
+    watch: ClusterWatch
+    row: TableGroup
+    until: float
+    """When time alone changes it."""
+    found: tuple[Standing, Mono | None, str]
 
 
 def _mean(before: Reading, value: float) -> float:
@@ -138,7 +151,13 @@ class Board:
 
     def standing(self, record: Record) -> tuple[Standing, Mono | None, str]:
         """How it stands now, since when, and by what evidence."""
-        return standing(record.watch, record.row, self._now())
+        now, kept = self._now(), record.stands
+        same = kept is not None and kept.watch is record.watch and kept.row is record.row
+        if kept is None or not same or now >= kept.until:
+            found = standing(record.watch, record.row, now)
+            until = good_until(record.watch, now)
+            kept = record.stands = Stands(record.watch, record.row, until, found)
+        return kept.found
 
     def clusters(self) -> tuple[Cluster, ...]:
         """What the rules decide by."""
@@ -147,7 +166,7 @@ class Board:
 
     def _cluster(self, record: Record, now: Mono) -> Cluster:
         row = record.row
-        word, _, say = standing(record.watch, row, now)
+        word, _, say = self.standing(record)
         eta: Reading = row.eta
         if not isinstance(eta, Missing):
             eta = max(0.0, eta - (now - self.table.at))

@@ -116,15 +116,14 @@ class Booking:
                 self._metrics.uncounted.labels(cluster).inc()
         else:
             self._count(request, attempt, usage, cluster, now)
-        flags = request.flags
         for said in reader.choices.values():
             if all_thought(said):
-                flags.add("all-thought")
+                request.flag("all-thought")
             if says_the_same(said):
-                flags.add("repeats")
-        if "all-thought" in flags:
+                request.flag("repeats")
+        if "all-thought" in request.flags:
             self._metrics.all_thought.labels(cluster).inc()
-        if "repeats" in flags:
+        if "repeats" in request.flags:
             self._metrics.repeats.labels(cluster).inc()
 
     def _count(

@@ -222,9 +222,9 @@ class Judge:
 
     def _again(self, request: Request, record: Record) -> None:
         """Queue it anew, unnoticed: no byte of answer has reached the client."""
-        request.tried.add(record.name)
+        request.tried |= {record.name}
         request.resent += 1
-        request.flags.add("resent")
+        request.flag("resent")
         record.resent += 1
         self._booking.resent(record)
         request.enter("queued", self._now())
@@ -247,7 +247,7 @@ class Judge:
             return None
         if refusal.kind == "queue_full" and generates:
             self._board.observe(record, Answered(status, queue_full=True))
-            request.tried.add(record.name)
+            request.tried |= {record.name}
             self._booking.resent(record)
             return None
         if refusal.kind == "server" and generates:
@@ -282,7 +282,7 @@ class Judge:
         room = answer_room(request.ask.output, policy)
         counted = refusal.prompt or (refusal.tokens or 0) - room
         request.counted = max(1, counted, limit + 1 - room)
-        request.too_long_at[record.name] = limit
+        request.too_long_at = {**request.too_long_at, record.name: limit}
         self._booking.resent(record)
 
     async def _pass_on(self, request: Request, status: int, refusal: Refusal) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rigctl.adapters.http1 import Exchange
 from rigctl.core.ask import Ask
 from rigctl.core.clusters import Estimate, Why
-from rigctl.core.homes import Home
+from rigctl.core.home import Found, Home
 from rigctl.core.ids import GroupName, Mono
 from rigctl.parse.opened import Opened
 
@@ -17,95 +18,64 @@ if TYPE_CHECKING:
 
 
 class Request:
-    """What is known of one request. Plain fields: it is read by rows, metrics and the log."""
+    """What is known of one request. Plain fields: it is read by rows, metrics and the log.
 
-    __slots__ = (
-        "arrived",
-        "ask",
-        "at_home",
-        "attempt",
-        "body",
-        "client",
-        "client_id",
-        "cluster",
-        "commented",
-        "countable",
-        "counted",
-        "doubtful",
-        "ended_by",
-        "estimate",
-        "exchange",
-        "first_byte",
-        "flags",
-        "gone",
-        "home",
-        "id",
-        "last_comment",
-        "notes",
-        "opened",
-        "poisonous",
-        "query",
-        "resent",
-        "sent",
-        "since",
-        "state",
-        "status",
-        "tokens_held",
-        "too_long_at",
-        "tried",
-        "why",
-    )
+    Those with a value here are given one of their own when there is something to say.
+    """
+
+    client_id = ""
+    """The X-Request-ID that the client gave; echoed."""
+    body = b""
+    """Decompressed, as the client sent it; kept until the end, to be sent anew if need be."""
+    opened: Opened | None = None
+    """The body decoded, until it is first sent."""
+    query = ""
+    state = "queued"
+    estimate: Estimate | None = None
+    counted: int | None = None
+    """Tokens of the prompt by an engine's own count."""
+    countable = True
+    """False where no engine could count it."""
+    found: Found | None = None
+    """Its session as it was before, by the last decision."""
+    home: Home | None = None
+    cluster: GroupName | None = None
+    why: Why | None = None
+    sent: Mono | None = None
+    first_byte: Mono | None = None
+    tried: frozenset[GroupName] = frozenset()
+    too_long_at: Mapping[GroupName, int] = MappingProxyType({})
+    """Clusters that called it too long themselves, with the limit they named."""
+    poisonous = False
+    """It was alone in prefill when its server crashed."""
+    resent = 0
+    notes: tuple[str, ...] = ()
+    """What was changed of the client's body."""
+    commented = False
+    """A keep-alive comment went out: the status is fixed at 200."""
+    tokens_held = 0
+    status = 0
+    flags: frozenset[str] = frozenset()
+    attempt: Attempt | None = None
+    doubtful = False
+    """Lost on a kept connection before a byte: the engine may or may not have begun it."""
+    ended_by = ""
+    """What its client is told where a person ended it before a byte."""
+    gone = False
+    """Its client has left, or a person ended it."""
 
     def __init__(self, identity: str, client: str, exchange: Exchange, ask: Ask, now: Mono) -> None:
         self.id = identity
         """24 signs, always: an abort names its request by a prefix."""
-        self.client_id = ""
-        """The X-Request-ID that the client gave; echoed."""
         self.client = client
         self.exchange = exchange
         self.ask = ask
-        self.body = b""
-        """Decompressed, as the client sent it; kept until the end, to be sent anew if need be."""
-        self.opened: Opened | None = None
-        """The body decoded, until it is first sent."""
-        self.query = ""
-        self.arrived = now
-        self.since = now
-        """Of `state`."""
-        self.state = "queued"
-        self.estimate: Estimate | None = None
-        self.counted: int | None = None
-        """Tokens of the prompt by an engine's own count."""
-        self.countable = True
-        """False where no engine could count it."""
-        self.home: Home | None = None
-        self.cluster: GroupName | None = None
-        self.why: Why | None = None
-        self.sent: Mono | None = None
-        self.first_byte: Mono | None = None
-        self.tried: set[GroupName] = set()
-        self.too_long_at: dict[GroupName, int] = {}
-        """Clusters that called it too long themselves, with the limit they named."""
-        self.poisonous = False
-        """It was alone in prefill when its server crashed."""
-        self.resent = 0
-        self.notes: tuple[str, ...] = ()
-        """What was changed of the client's body."""
-        self.last_comment = now
-        self.commented = False
-        """A keep-alive comment went out: the status is fixed at 200."""
-        self.at_home: tuple[str, int] = ("", 0)
-        """Its session's home, and the tokens of its prompt that are cached there."""
-        self.tokens_held = 0
-        self.status = 0
-        self.flags: set[str] = set()
-        self.attempt: Attempt | None = None
-        self.doubtful = False
-        """Lost on a kept connection before a byte: the engine may or may not have begun it."""
-        self.ended_by = ""
-        """What its client is told where a person ended it before a byte."""
-        self.gone = False
-        """Its client has left, or a person ended it."""
+        self.arrived = self.since = self.last_comment = now
+        """`since` is of `state`."""
+
+    def flag(self, *names: str) -> None:
+        """Something about it that people should see."""
+        self.flags |= {*names}
 
     @property
     def label(self) -> str:

@@ -48,36 +48,37 @@ class Exchange:
     no coroutine to hold up, and `on_writable` tells it when to hold its own source up.
     """
 
+    status = 0
+    """The status sent, 0 before any."""
+    on_gone: Callable[[], None] | None = None
+    """Called at once when the client goes before the answer is written to its end."""
+    on_writable: Callable[[bool], None] | None = None
+    """Called with False when a slow reader has filled its buffer, True when it has room."""
+    on_half_close: Callable[[], None] | None = None
+    """Called when the client ended its sending side inside an answer: only something pushed
+    tells whether it still reads, or is gone. Called again while that is not known."""
+    read = 0
+    """Bytes of the body that have come."""
+    is_gone = False
+    """Whether the client has closed."""
+    _held = 0
+    _gathering = False
+    _refusal: RequestError | None = None
+    _chunked = False
+    _finished = False
+    # Made where somebody waits for them: few requests need any.
+    _gone: asyncio.Event | None = None
+    _answered: asyncio.Event | None = None
+    _arrived: asyncio.Future[None] | None = None
+    _lump: bytearray | None = None
+
     def __init__(self, connection: Wire, head: RequestHead) -> None:
         self.head = head
-        self.status = 0
-        """The status sent, 0 before any."""
-        self.on_gone: Callable[[], None] | None = None
-        """Called at once when the client goes before the answer is written to its end."""
-        self.on_writable: Callable[[bool], None] | None = None
-        """Called with False when a slow reader has filled its buffer, True when it has room."""
-        self.on_half_close: Callable[[], None] | None = None
-        """Called when the client ended its sending side inside an answer: only something pushed
-        tells whether it still reads, or is gone. Called again while that is not known."""
         self._connection = connection
         self._parts: deque[bytes] = deque()
-        self._held = 0
-        self.read = 0
-        """Bytes of the body that have come."""
-        # Made where somebody waits for them: few requests need any.
-        self._gone: asyncio.Event | None = None
-        self._answered: asyncio.Event | None = None
-        self._arrived: asyncio.Future[None] | None = None
-        self.is_gone = False
-        """Whether the client has closed."""
         self._whole = not head.has_body
         self._invited = not head.expects_continue
-        self._gathering = False
-        self._lump = bytearray()
-        self._refusal: RequestError | None = None
-        self._chunked = False
         self._silent = head.method == "HEAD"
-        self._finished = False
         self._keep = head.keep_alive
 
     @property
@@ -142,9 +143,9 @@ class Exchange:
         self._gathering = False
         parts, self._parts = self._parts, deque()
         self._held = 0
-        if not self._lump:
+        if self._lump is None:
             return parts[0] if len(parts) == 1 else b"".join(parts)
-        lump, self._lump = self._lump, bytearray()
+        lump, self._lump = self._lump, None
         for part in parts:
             lump += part
         return bytes(lump)
@@ -290,6 +291,7 @@ class Exchange:
     def _press(self) -> None:
         """Join what has come, past a size: thousands of reads kept apart would stay with malloc."""
         if self._held > _LUMP:
+            self._lump = self._lump if self._lump is not None else bytearray()
             for part in self._parts:
                 self._lump += part
             self._parts.clear()
@@ -304,7 +306,7 @@ class Exchange:
         if self._refusal is None:
             self._refusal = refusal
             self._parts.clear()
-            self._lump.clear()
+            self._lump = None
             self._held = 0
             self._wake()
 
