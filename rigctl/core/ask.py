@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 Digest = bytes
 """16 bytes of SHA-256 over normalised text: equal text, equal digest, nothing to read back."""
@@ -38,8 +38,7 @@ class Dialect(Enum):
     ANTHROPIC = "anthropic"
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(NamedTuple):
     """What can be told of a prompt's length without a tokenizer."""
 
     text_bytes: int = 0
@@ -51,8 +50,7 @@ class Size:
     messages: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class SessionId:
+class SessionId(NamedTuple):
     """An explicit id that a client sent; the first source in the stated order that is there."""
 
     source: str
@@ -61,8 +59,7 @@ class SessionId:
     """Hashed: what a client calls its session is its own business."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(NamedTuple):
     """One request, as far as the rules look at it."""
 
     endpoint: Endpoint

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from rigctl.core.ids import GroupName, Mono
 from rigctl.core.reading import NOT_YET, Reading
@@ -35,8 +36,7 @@ class Standing(Enum):
     __hash__ = object.__hash__
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(NamedTuple):
     """One engine at this moment: its limits, its load by the proxy's own count, its standing."""
 
     name: GroupName
@@ -116,8 +116,7 @@ class RoutePolicy:
     """A session that was silent for so long has no home any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(NamedTuple):
     """How long a prompt is, as far as is known."""
 
     low: int
@@ -128,8 +127,7 @@ class Estimate:
     """`bytes`, `learnt`, `counted`, `ids`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Why:
+class Why(NamedTuple):
     """The explanation that goes with every decision, into headers, log and panel."""
 
     rule: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from rigctl.core.ask import Digest
 from rigctl.core.ids import GroupName, Mono
@@ -17,8 +18,7 @@ MOST_TIPS = 8
 """Ends of asks kept of one session, with the tokens up to there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(NamedTuple):
     """Where a session's prefix lies, as of its last turn."""
 
     label: str
@@ -37,8 +37,7 @@ class Home:
     """Why its cache is known to be gone; empty: as far as known it is there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """What is known of the session that a request belongs to."""
 
     home: Home | None = None
@@ -55,7 +54,7 @@ class Found:
     """Bytes per token of this session."""
     pinned: tuple[GroupName, str] | None = None
     """Cluster and run that gave the response which this one continues (C48)."""
-    match: Match | None = field(default=None, repr=False, compare=False)
+    match: Match | None = None
     """For `Homes.claim`, so that the session is not looked for twice."""
 
     @property
@@ -64,8 +63,7 @@ class Found:
         return "" if self.home is None or self.branch else self.home.label
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(NamedTuple):
     """A session that a request belongs to or branches off."""
 
     session: Session

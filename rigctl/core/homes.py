@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
@@ -123,8 +122,8 @@ class Homes:
         told = context if context > 0 else session.home.tokens
         if isinstance(prompt_tokens, int | float):
             told = max(told, int(prompt_tokens))
-        session.home = replace(
-            session.home, tokens=told, cached=cached_tokens, seen=max(now, session.home.seen)
+        session.home = session.home._replace(
+            tokens=told, cached=cached_tokens, seen=max(now, session.home.seen)
         )
         self._touch(home.label)
         return session.home
@@ -159,7 +158,7 @@ class Homes:
         for label, session in self._index.sessions.items():
             home = session.home
             if home.cluster == cluster and home.run != run and not home.cold:
-                session.home = replace(home, cold=why)
+                session.home = home._replace(cold=why)
                 self._changed.add(label)
                 cold += 1
         return cold

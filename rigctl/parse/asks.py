@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import UNSET, Raw
 
 from rigctl.core.ask import Ask, Dialect, Endpoint, Size
-from rigctl.parse.chains import BLOCK, MOST_LINKS, Chain, Part, digest, encode
+from rigctl.parse.chains import BLOCK, MOST_LINKS, OPENING, Chain, Part, digest, encode
 from rigctl.parse.known import Known
 from rigctl.parse.messages import SYSTEM, read_head, read_message, read_tools
 from rigctl.parse.opened import Body, Opened, open_body, plain_value
@@ -30,17 +30,22 @@ _ANTHROPIC = frozenset({Endpoint.MESSAGES, Endpoint.COUNT_TOKENS})
 
 
 def read_ask(
-    endpoint: Endpoint, headers: Headers, body: bytes | Opened, known: Known | None = None
+    endpoint: Endpoint,
+    headers: Headers,
+    body: bytes | Opened,
+    known: Known | None = None,
+    *,
+    opening: bool = True,
 ) -> Ask:
     """What can be read of the request; a malformed one gives an Ask with the rest (C30).
 
     `body` may be opened before, so that one decoding serves this and `rewrite`. `known`: messages
-    that were read before, and will be again.
+    that were read before, and will be again. `opening`: whether the first characters count.
     """
     known = known if known is not None else Known()
     opened = body if isinstance(body, Opened) else open_body(body)
     fields = opened.body
-    chain = Chain()
+    chain = Chain(opening_left=OPENING if opening else 0)
     token_ids = 0
     prompts = 1
     try:

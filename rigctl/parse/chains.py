@@ -47,7 +47,8 @@ class Chain:
     pictures: int = 0
     messages: int = 0
     opening: list[str] = field(default_factory=list)
-    opening_left: int = OPENING
+    opening_left: int = 0
+    """Characters of the opening still wanted: `OPENING` at the beginning, if at all."""
     so_far: Digest = b""
 
     def open(self, text: str) -> None:

@@ -70,6 +70,11 @@ def read_tools(tools: object) -> Part:
 
 def read_message(message: Any) -> tuple[Part, list[str]]:
     """One message, or one item of `input`: what it adds, and the text in its normal form."""
+    if type(message) is dict and len(message) == 2:
+        role, content = message.get("role"), message.get("content")
+        if isinstance(role, str) and isinstance(content, str):  # most messages of most clients
+            data = encode(f"{role}\0{content}")
+            return Part(digest(data), len(data), 0, role == "assistant"), [content]
     reader = _Reader()
     if not isinstance(message, dict):
         out = ["?\0"]
@@ -86,7 +91,7 @@ def read_message(message: Any) -> tuple[Part, list[str]]:
     content = message.get("content")
     out = [role if isinstance(role, str) else "?", "\0"]
     if isinstance(content, str):
-        out.append(content)  # most messages of most clients
+        out.append(content)
     else:
         reader.content(content, out)
     text = out[2:]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET
@@ -53,6 +52,8 @@ class Body(msgspec.Struct, gc=False):
     priority: Any = UNSET
 
 
+SHORT = 8_192
+"""Bytes of a body that is decoded whole: looking for what was read before would cost more."""
 _READ = frozenset(Body.__struct_fields__)
 _Watched = msgspec.defstruct(
     "_Watched",
@@ -60,8 +61,8 @@ _Watched = msgspec.defstruct(
     bases=(Body,),
     gc=False,
 )
-_Usual = msgspec.defstruct(
-    "_Usual",
+_InParts = msgspec.defstruct(
+    "_InParts",
     [
         ("messages", list[msgspec.Raw] | msgspec.UnsetType, UNSET),
         ("tools", msgspec.Raw | msgspec.UnsetType, UNSET),
@@ -73,12 +74,11 @@ _Usual = msgspec.defstruct(
 _WATCHED = tuple(sorted(STRIPPED))
 _watched = attrgetter(*_WATCHED)
 _NONE: frozenset[str] = frozenset()
-_DECODER: msgspec.json.Decoder[Body] = msgspec.json.Decoder(_Usual)
-_ODD: msgspec.json.Decoder[Body] = msgspec.json.Decoder(_Watched)
+_IN_PARTS: msgspec.json.Decoder[Body] = msgspec.json.Decoder(_InParts)
+_WHOLE: msgspec.json.Decoder[Body] = msgspec.json.Decoder(_Watched)
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(NamedTuple):
     """One body and what it holds."""
 
     raw: bytes
@@ -102,7 +102,7 @@ def open_body(raw: bytes) -> Opened:
     try:
         if not raw.isascii():
             raw.decode()  # what stays as it was sent is not looked into
-        body = _usual(raw)
+        body = _read(raw)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return _python(raw)
     values = _watched(body)
@@ -112,11 +112,13 @@ def open_body(raw: bytes) -> Opened:
     return Opened(raw, body, frozenset(name for name, value in found if value is not UNSET))
 
 
-def _usual(raw: bytes) -> Body:
+def _read(raw: bytes) -> Body:
+    if len(raw) < SHORT:
+        return _WHOLE.decode(raw)
     try:
-        return _DECODER.decode(raw)
+        return _IN_PARTS.decode(raw)
     except msgspec.ValidationError:
-        return _ODD.decode(raw)  # messages that are no list
+        return _WHOLE.decode(raw)  # messages that are no list
 
 
 def plain_value(value: Any) -> Any:

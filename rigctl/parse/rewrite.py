@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -36,8 +36,7 @@ RESPONSE_ID = "resp_"
 """Before the rid on `/v1/responses`, where it is the response's own id, too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wishes:
+class Wishes(NamedTuple):
     """What the proxy wants of one request."""
 
     rid: str = ""
@@ -51,7 +50,7 @@ class Wishes:
     """What the client asked for in its own dialect, `Ask.thinking`."""
     budgets: bool = False
     """The engine obeys `custom_params.thinking_budget` (a probe found out)."""
-    effort: Mapping[str, str] = field(default_factory=dict)
+    effort: Mapping[str, str] = MappingProxyType({})
     """Level → the level that the template takes (a probe found out); empty: no thinking at all."""
     include_usage: bool = True
     """Ask a stream for its usage where the client did not (C46)."""
@@ -61,8 +60,7 @@ class Wishes:
     """Take the billing line off the system text (C18)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rewritten:
+class Rewritten(NamedTuple):
     """What to send, in its parts: write them one after the other."""
 
     parts: tuple[bytes | memoryview, ...]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 
 from rigctl.core.clusters import Cluster, Count, Decision, Refuse, Send, Wait, Why
@@ -27,7 +26,7 @@ def _capped(cluster: Cluster, said: Mapping[GroupName, int]) -> Cluster:
     limit = said.get(cluster.name)
     if limit is None:
         return cluster
-    return replace(cluster, window=min(cluster.window or limit, limit))
+    return cluster._replace(window=min(cluster.window or limit, limit))
 
 
 class Admission:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from rigctl.adapters.http1 import (
     ClientGoneError,
@@ -59,8 +59,7 @@ class How(Enum):
     """The client went away, or a person ended it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """The end, and what is left to be said to the client."""
 
     how: How

@@ -103,7 +103,10 @@ class Front:
             return
         assert place.endpoint is not None
         opened = open_body(body)
-        ask = read_ask(place.endpoint, exchange.head.headers, opened, self._seen)
+        by_opening = policy.session_rule == "opening"
+        ask = read_ask(
+            place.endpoint, exchange.head.headers, opened, self._seen, opening=by_opening
+        )
         request = Request(self._live.new_id(), client.name, exchange, ask, arrived)
         request.body = body
         request.opened = opened

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from rigctl.core.ask import Dialect, Endpoint
@@ -19,8 +20,7 @@ class Kind(Enum):
     ROOT = "root"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """What a path means."""
 
     kind: Kind

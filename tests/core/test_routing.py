@@ -111,10 +111,10 @@ def test_a_large_request_is_not_starved_by_small_ones() -> None:
 
 def test_several_choices_take_several_slots() -> None:
     """`n: 3` runs as three requests in the engine."""
-    ask = replace(talk("q"), choices=3)
+    ask = talk("q")._replace(choices=3)
     sent(go(standard(in_flight=3), long(), ask=ask), STANDARD, "free")
     sent(go(standard(in_flight=4), long(), ask=ask), LONG, "overflow")
-    many = replace(talk("q"), choices=50)
+    many = talk("q")._replace(choices=50)
     sent(go(ask=many), STANDARD, "free")
 
 
@@ -155,12 +155,12 @@ def test_the_line_promises_the_shortest_wait() -> None:
 @pytest.mark.case("C27")
 def test_the_answer_counts_too() -> None:
     """261,936 + 8,192 is more than 262,144, although the prompt alone fits."""
-    ask = replace(talk("q"), output=8_192)
+    ask = talk("q")._replace(output=8_192)
     assert "8,192 of answer" in sent(go(tokens=261_936, ask=ask), LONG, "length")
-    sent(go(tokens=261_936, ask=replace(ask, output=208)), STANDARD, "free")
-    sent(go(tokens=261_936, ask=replace(ask, output=209)), LONG, "length")
-    sent(go(tokens=258_048, ask=replace(ask, output=None)), STANDARD, "free")
-    sent(go(tokens=258_049, ask=replace(ask, output=None)), LONG, "length")
+    sent(go(tokens=261_936, ask=ask._replace(output=208)), STANDARD, "free")
+    sent(go(tokens=261_936, ask=ask._replace(output=209)), LONG, "length")
+    sent(go(tokens=258_048, ask=ask._replace(output=None)), STANDARD, "free")
+    sent(go(tokens=258_049, ask=ask._replace(output=None)), LONG, "length")
 
 
 @pytest.mark.case("C27")
@@ -196,10 +196,10 @@ def test_no_refusal_for_length_rests_on_a_guess() -> None:
     assert isinstance(counted, Count)
     assert counted.at == LONG
     sent(go(guess=guess, countable=False), LONG, "length")
-    alone = go(standard(), long(standing=Standing.OFF), guess=replace(guess, likely=400_000))
+    alone = go(standard(), long(standing=Standing.OFF), guess=guess._replace(likely=400_000))
     assert isinstance(alone, Count)
     assert alone.at == STANDARD
-    proven = replace(guess, low=600_000)
+    proven = guess._replace(low=600_000)
     refused_with(go(guess=proven), 400, "context_length_exceeded")
 
 
@@ -296,7 +296,7 @@ def test_a_prompt_that_was_read_alone_is_not_sent_to_the_last_healthy_cluster() 
     )
     assert refused.retry_after is None
     assert "last healthy" in refused.why.say
-    third = replace(long(), name=GroupName("third"))
+    third = long()._replace(name=GroupName("third"))
     sent(go(down, long(), third, tried=tried, alone_in_prefill=True), LONG, "retry")
     sent(go(alone_in_prefill=True), STANDARD, "free")
 

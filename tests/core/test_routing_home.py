@@ -79,14 +79,11 @@ def test_a_home_with_an_empty_cache_is_no_reason_to_stay() -> None:
     """Started anew, said to be cold, or most likely evicted: a short session goes to `standard`."""
     for found in (
         home_on(LONG, "an earlier run"),
-        replace(
-            home_on(LONG, "l1"),
-            home=replace(home_on(LONG, "l1").home, cold="restarted"),  # type: ignore[type-var]
-        ),
-        replace(home_on(LONG, "l1"), newer=600_000),
+        home_on(LONG, "l1", cold="restarted"),
+        home_on(LONG, "l1")._replace(newer=600_000),
     ):
         say = sent(go(found=found), STANDARD, "moved")
         assert "gone" in say or "anew" in say
-    sent(go(found=replace(home_on(LONG, "l1"), newer=500_000)), LONG, "home")
+    sent(go(found=home_on(LONG, "l1")._replace(newer=500_000)), LONG, "home")
     sent(go(found=home_on(STANDARD, "an earlier run")), STANDARD, "home")
     sent(go(found=home_on(LONG, "an earlier run"), tokens=300_000), LONG, "home")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 from support_routing import LONG, STANDARD, talk
@@ -94,9 +92,9 @@ policies = st.builds(
     off_answer=st.sampled_from([503, 400]),
 )
 asks = st.builds(
-    lambda endpoint, output, previous, choices: replace(
-        talk("q", endpoint=endpoint, output=output, previous=previous), choices=choices
-    ),
+    lambda endpoint, output, previous, choices: talk(
+        "q", endpoint=endpoint, output=output, previous=previous
+    )._replace(choices=choices),
     st.sampled_from([Endpoint.CHAT, Endpoint.CHAT, Endpoint.RESPONSES, Endpoint.COUNT_TOKENS]),
     st.none() | st.integers(0, 40_000),
     st.sampled_from(["", "", "", "resp_1"]),
@@ -207,5 +205,5 @@ def test_a_refusal_for_length_is_proven(situation: dict[str, object]) -> None:
         return
     for each in situation["clusters"]:  # type: ignore[attr-defined]
         if each.admits and each.name not in situation["tried"]:  # type: ignore[operator]
-            fit = lengths.fits(replace(estimate, likely=estimate.low), output, each)  # type: ignore[type-var,arg-type]
+            fit = lengths.fits(estimate._replace(likely=estimate.low), output, each)  # type: ignore[type-var,arg-type]
             assert lengths.exact(estimate) or fit is Fit.NO  # type: ignore[arg-type]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 from support_routing import LONG, STANDARD, talk
@@ -90,7 +88,7 @@ def test_at_once_and_by_the_rules_are_one_decision(
 ) -> None:
     """The sentence and its figures too."""
     guess, clusters, found, policy, output, choices = situation
-    ask = replace(talk("q", output=output), choices=choices)
+    ask = talk("q", output=output)._replace(choices=choices)
     at_once = usual(ask, guess, clusters, found, policy)
     if at_once is None:
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from rigctl.core import lengths
@@ -20,13 +20,13 @@ POLICY = RoutePolicy(order=(STANDARD, LONG))
 def standard(**changes: object) -> Cluster:
     """The rig's first cluster, idle."""
     base = Cluster(STANDARD, Standing.UP, window=262_144, pool=800_000, slots=6, run="s1")
-    return replace(base, **changes)  # type: ignore[arg-type]
+    return base._replace(**changes)  # type: ignore[arg-type]
 
 
 def long(**changes: object) -> Cluster:
     """The stretched one, idle."""
     base = Cluster(LONG, Standing.UP, window=524_288, pool=650_000, slots=6, run="l1")
-    return replace(base, **changes)  # type: ignore[arg-type]
+    return base._replace(**changes)  # type: ignore[arg-type]
 
 
 def talk(
@@ -114,7 +114,7 @@ class Rig:
         return decision.to, home
 
     def change(self, name: GroupName, **changes: object) -> None:
-        self.clusters[name] = replace(self.clusters[name], **changes)  # type: ignore[arg-type]
+        self.clusters[name] = self.clusters[name]._replace(**changes)  # type: ignore[arg-type]
 
     def all_end(self) -> None:
         """Every answer ends."""
@@ -154,9 +154,11 @@ def go(
     )
 
 
-def home_on(cluster: GroupName = STANDARD, run: str = "s1", tokens: int = 100_000) -> Found:
+def home_on(
+    cluster: GroupName = STANDARD, run: str = "s1", tokens: int = 100_000, cold: str = ""
+) -> Found:
     """A session found by its chain, at home there."""
-    home = Home("0a1b2c3d", cluster, run, tokens, since=Mono(0.0), seen=Mono(900.0))
+    home = Home("0a1b2c3d", cluster, run, tokens, since=Mono(0.0), seen=Mono(900.0), cold=cold)
     return Found(home=home, source="chain", tokens=tokens)
 
 

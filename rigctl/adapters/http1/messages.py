@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import NamedTuple
 from urllib.parse import parse_qs, unquote
 
 Headers = tuple[tuple[bytes, bytes], ...]
@@ -57,8 +58,7 @@ def find(headers: Headers, name: bytes) -> bytes | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHead:
+class RequestHead(NamedTuple):
     method: str
     target: bytes
     """As sent, `/v1/loads?include=core`."""
@@ -93,8 +93,7 @@ class RequestHead:
         return find(self.headers, name)
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseHead:
+class ResponseHead(NamedTuple):
     status: int
     version: str
     headers: Headers
