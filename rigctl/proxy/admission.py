@@ -52,7 +52,7 @@ class Admission:
         self._changed = changed
         self._turns: dict[str, asyncio.Future[Send | Refuse]] = {}
         self.afterwards = Afterwards()
-        """What a placed request need not wait for; done before anything is decided anew."""
+        """What no byte waits for."""
 
     async def place(self, request: Request) -> Send | Refuse | None:
         """Where it goes, its slot taken; or why nowhere. None: its client has left meanwhile."""
@@ -90,7 +90,11 @@ class Admission:
         self.afterwards.run()
         now, policy, board = self._now(), self._board.policy, self._board
         ask = request.ask
+        if ask.previous_response:
+            self.afterwards.settle()  # who gave it may be about to be written down
         found = self.homes.find(ask, now, policy)
+        if found.home is not None and self.afterwards.settle():
+            found = self.homes.find(ask, now, policy)  # its last answer has told what it took
         request.found = found
         clusters = board.clusters()
         if request.too_long_at:
@@ -224,5 +228,8 @@ class Admission:
         self.line.ended(request.label, request.client)
         if request.home is not None:
             self.homes.ended(request.home)
-        self._changed(record)
-        self.wake()
+        if self._turns:
+            self._changed(record)
+            self.wake()
+        else:
+            self.afterwards.add_late(partial(self._changed, record))

@@ -1,7 +1,9 @@
 """Bookkeeping that no byte waits for: done when the bytes are on their way.
 
-Whoever decides by it asks for it first (`run`), so that nobody can tell it was put off; it is done
-by itself a moment later, when the engine's first byte has most likely gone through.
+Nobody can tell that it was put off. What decisions go by is done before anything is decided
+(`run`); metrics, sums and the log before anybody reads them (`settle`). Both are done by themselves
+a moment later: the next request of a client often comes in the very millisecond of the last
+answer's end, and its first byte does not wait for what the last one leaves to be written down.
 """
 
 from __future__ import annotations
@@ -13,34 +15,63 @@ from collections.abc import Callable
 
 log = logging.getLogger(__name__)
 
+Work = Callable[[], None]
+
 MOMENT = 0.002
-"""Seconds for which it is put off at most."""
+"""Seconds for which what decisions go by is put off at most: an engine's first byte has most likely
+gone through by then."""
+LATER = 0.005
+"""Seconds for which the rest is put off at most."""
 
 
 class Afterwards:
     """Work that was put off, in its order."""
 
-    __slots__ = ("_due", "_timer")
+    __slots__ = ("_late", "_late_timer", "_soon", "_soon_timer")
 
     def __init__(self) -> None:
-        self._due: deque[Callable[[], None]] = deque()
-        self._timer: asyncio.TimerHandle | None = None
+        self._soon: deque[Work] = deque()
+        self._soon_timer: asyncio.TimerHandle | None = None
+        self._late: deque[Work] = deque()
+        self._late_timer: asyncio.TimerHandle | None = None
 
-    def add(self, work: Callable[[], None]) -> None:
-        """Put it off."""
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(MOMENT, self._in_time)
-        self._due.append(work)
+    def add(self, work: Work) -> None:
+        """Put off what a decision goes by."""
+        if self._soon_timer is None:
+            self._soon_timer = asyncio.get_running_loop().call_later(MOMENT, self._soon_is_due)
+        self._soon.append(work)
 
-    def _in_time(self) -> None:
-        self._timer = None
+    def add_late(self, work: Work) -> None:
+        """Put off what is only written down."""
+        if self._late_timer is None:
+            self._late_timer = asyncio.get_running_loop().call_later(LATER, self._late_is_due)
+        self._late.append(work)
+
+    def _soon_is_due(self) -> None:
+        self._soon_timer = None
         self.run()
 
+    def _late_is_due(self) -> None:
+        self._late_timer = None
+        self.settle()
+
     def run(self) -> None:
-        """Do what was put off. What fails is logged and keeps nothing else from being done."""
-        while self._due:
-            work = self._due.popleft()
-            try:
-                work()
-            except Exception:
-                log.exception("bookkeeping failed")
+        """Do what decisions go by."""
+        _do(self._soon)
+
+    def settle(self) -> bool:
+        """Do all of it; whether there was anything that was only to be written down."""
+        _do(self._soon)
+        had = bool(self._late)
+        _do(self._late)
+        return had
+
+
+def _do(due: deque[Work]) -> None:
+    """What fails is logged and keeps nothing else from being done."""
+    while due:
+        work = due.popleft()
+        try:
+            work()
+        except Exception:
+            log.exception("bookkeeping failed")

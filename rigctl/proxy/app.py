@@ -75,7 +75,7 @@ class Proxy:
         now = self._clock.now
         self._board = Board(self._http, now)
         homes = self._homes_file.load(now())
-        self._metrics = Metrics(self._gauges)
+        self._metrics = Metrics(self._gauges, lambda: self._admission.afterwards.settle())
         self._admission = Admission(
             self._board, homes, self._live, self._accounts, now, self._gate_changed
         )
@@ -165,6 +165,7 @@ class Proxy:
                 await self._serving.cut(request)
             await self._server.close(grace=0.5)
             await self._serving.close()
+            self._admission.afterwards.settle()
             self._homes_file.save(self._admission.homes, last=True)
             await self._http.close()
 
@@ -292,6 +293,7 @@ class Proxy:
             return
         self._flowed = now
         self._flow_due = False
+        self._admission.afterwards.settle()
         rows = self._rows.make(now)
         if self._link.up:
             self._link.tell(Flow(rows))

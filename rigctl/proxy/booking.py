@@ -72,9 +72,8 @@ class Booking:
         """The engine is told to end it."""
         self._metrics.aborts.labels(record.name).inc()
 
-    def ended(self, request: Request, outcome: str) -> None:
+    def ended(self, request: Request, outcome: str, now: Mono) -> None:
         """A request has come to its end, whatever it was."""
-        now = self._now()
         cluster = request.cluster or ""
         endpoint = request.ask.endpoint.value
         self._metrics.requests.labels(endpoint, cluster, outcome).inc()

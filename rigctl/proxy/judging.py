@@ -104,7 +104,7 @@ class Judge:
                 # A stream that ended without one event: nothing was said, nothing is lost.
                 return await self._lost(request, record, attempt, ended)
             await self._send_whole(request, ended)
-            self._board.observe(record, Answered(200))
+            self._good(record)
             return "complete"
         if reader is None or not reader.stream:
             exchange.complete()
@@ -137,7 +137,7 @@ class Judge:
                 exchange.complete()
                 if how is Ending.SUSPICIOUS:
                     return "truncated"
-                self._board.observe(record, Answered(200))
+                self._good(record)
                 return "complete"
             case Ending.FAILED:
                 error = reader.first_error
@@ -302,6 +302,11 @@ class Judge:
                 request.exchange, request.ask.dialect, status, code, say, fields, retry
             )
         return "refused" if status < 500 else "failed"
+
+    def _good(self, record: Record) -> None:
+        """It has answered: nobody waits for that to be noted."""
+        observe = self._board.observe
+        self._admission.afterwards.add_late(lambda: observe(record, Answered(200)))
 
     def _note(self, record: Record, evidence: Evidence, kind: str, say: str) -> None:
         """An engine failed a request, by no fault of the client's."""

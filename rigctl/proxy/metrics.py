@@ -50,7 +50,9 @@ class Gauges:
 class Metrics:
     """Counters and histograms, each written where the thing happens."""
 
-    def __init__(self, gauges: Callable[[], Gauges]) -> None:
+    def __init__(self, gauges: Callable[[], Gauges], settle: Callable[[], object]) -> None:
+        """`settle` writes down what was put off."""
+        self._settle = settle
         self.registry = registry = CollectorRegistry(auto_describe=True)
         self.requests = Counter(
             "rigctl_requests",
@@ -109,6 +111,7 @@ class Metrics:
 
     def text(self) -> bytes:
         """The page."""
+        self._settle()
         page: bytes = generate_latest(self.registry)
         return page
 

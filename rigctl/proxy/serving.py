@@ -97,8 +97,8 @@ class Serving:
             request.exchange.on_gone = None
             request.exchange.on_writable = None
             request.exchange.on_half_close = None
-            self._admission.afterwards.run()
-            self._booking.ended(request, outcome)
+            now = self._now()
+            self._admission.afterwards.add_late(lambda: self._booking.ended(request, outcome, now))
 
     def left(self, request: Request) -> None:
         """The client has gone, or a person ended it."""
@@ -229,7 +229,7 @@ class Serving:
         waited = attempt.taken - request.arrived
         fields = decision_fields(request, waited)
         attempt.prepare((*fields, *UNBUFFERED) if request.ask.stream else fields)
-        self._admission.afterwards.add(partial(self._booking.sent, request, waited))
+        self._admission.afterwards.add_late(partial(self._booking.sent, request, waited))
         if attempt.handle is None:
             try:
                 attempt.handle = await self._http.relay(*where, *what)

@@ -40,7 +40,7 @@ def queries() -> Iterator[tuple[str, str, str]]:
 def served() -> dict[str, set[str]]:
     """Each name on the page with its labels, once everything has happened once."""
     cluster = GaugesOfCluster("long", 1, 4, 2, Standing.UP, True)
-    metrics = Metrics(lambda: Gauges((cluster,), 1, 2, 3, True))
+    metrics = Metrics(lambda: Gauges((cluster,), 1, 2, 3, True), lambda: None)
     for value in vars(metrics).values():
         names = getattr(value, "_labelnames", ())
         if not names:

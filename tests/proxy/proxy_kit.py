@@ -130,11 +130,17 @@ class Rig:
     """A running proxy and what a test needs of it."""
 
     def __init__(self, proxy: Proxy, port: int, engines: tuple[Engine, ...], table: Table) -> None:
-        self.proxy = proxy
+        self._proxy = proxy
         self.port = port
         self.engines = engines
         self.table = table
         self.http = HttpClient(keep=0)
+
+    @property
+    def proxy(self) -> Proxy:
+        """With its bookkeeping done, as everybody who reads it finds it."""
+        self._proxy._admission.afterwards.settle()
+        return self._proxy
 
     def give(self, **changes: Any) -> None:
         """A new table, as from the daemon."""

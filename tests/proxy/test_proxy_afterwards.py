@@ -38,3 +38,23 @@ async def test_work_that_fails_is_logged_and_keeps_none_behind_it(
     after.run()
     assert done == ["behind it"]
     assert "bookkeeping failed" in caplog.text
+
+
+async def test_what_is_only_written_down_waits_for_no_decision() -> None:
+    """`run` leaves it; `settle` does all, what decisions go by first, and says if there was any."""
+    after, done = Afterwards(), list[str]()
+    after.add_late(lambda: done.append("late"))
+    after.add(lambda: done.append("soon"))
+    after.run()
+    assert done == ["soon"]
+    after.add(lambda: done.append("soon"))
+    assert after.settle()
+    assert done == ["soon", "soon", "late"]
+    assert not after.settle()
+
+
+async def test_what_is_only_written_down_is_done_by_itself() -> None:
+    """A moment later, whether or not anything is decided."""
+    after, done = Afterwards(), asyncio.Event()
+    after.add_late(done.set)
+    await asyncio.wait_for(done.wait(), MOMENT + 5)
