@@ -89,8 +89,8 @@ class Attempt:
     begun = False
     """A byte of answer has gone to the client: from here on nothing can be taken back."""
     _fields = b""
-    _frames = False
-    """Its client's answer has begun, and is chunked as the engine's."""
+    _frames: Callable[[bytes], None] | None = None
+    """Takes chunks in their frames, once its client's answer has begun, where both have them."""
     _ready: AnswerReader | None = None
     _head: ResponseHead | None = None
     _mode = _Mode.UNTOLD
@@ -159,12 +159,12 @@ class Attempt:
 
     def frame(self, data: bytes) -> bool:
         """One chunk in its frame, passed on as it is: the path of nearly every token."""
-        reader = self.reader
-        if not self._frames or reader is None or not reader.skim(data):
+        reader, write = self.reader, self._frames
+        if write is None or reader is None or not reader.skim(data):
             return False
         if not self.ended.done():
             self.last = self.written = time.monotonic()
-            self._exchange.push_frame(data)
+            write(data)
             if reader.behind > LATER:
                 self._loop.call_soon(reader.catch_up)  # once the bytes are on their way
         return True
@@ -264,7 +264,7 @@ class Attempt:
             except ClientGoneError:
                 self.leave()
                 return
-        self._frames = exchange.chunked and self._mode is _Mode.STREAM
+        self._frames = exchange.frames() if self._mode is _Mode.STREAM else None
         exchange.on_writable = self._writable
         if not exchange.writable:
             self._writable(False)

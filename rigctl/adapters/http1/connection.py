@@ -241,6 +241,10 @@ class Connection(asyncio.Protocol):
         if not self._transport.is_closing():
             self._transport.write(data)
 
+    def writer(self) -> Callable[[bytes], None]:
+        """`write` of the transport itself, for who hears when the client has gone."""
+        return self._transport.write
+
     async def drained(self) -> None:
         """Wait while the client reads too slowly."""
         if not self.writable:

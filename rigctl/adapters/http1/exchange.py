@@ -35,6 +35,7 @@ class Wire(Protocol):
         ...
 
     def write(self, data: bytes) -> None: ...
+    def writer(self) -> Callable[[bytes], None]: ...
     async def drained(self) -> None: ...
     def reconsider_reading(self) -> None: ...
     def invited(self) -> None: ...
@@ -201,15 +202,12 @@ class Exchange:
             head += write_chunk(first) if self._chunked else first
         self._connection.write(head)
 
-    @property
-    def chunked(self) -> bool:
-        """Whether the answer goes out in chunks, so that one that came so can be passed on."""
-        return self._chunked and not self._silent
+    def frames(self) -> Callable[[bytes], None] | None:
+        """`push` of whole chunks with their frames, for an answer that goes out in chunks.
 
-    def push_frame(self, frame: bytes) -> None:
-        """`push` of one whole chunk, its frame around it already; only where it is `chunked`."""
-        if not self._finished:
-            self._connection.write(frame)
+        It goes straight to the transport: not to be called once the answer has ended, however.
+        """
+        return self._connection.writer() if self._chunked and not self._silent else None
 
     def push(self, data: bytes) -> None:
         """A part of a streamed answer, without waiting; nothing when the client is gone."""
