@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from operator import attrgetter
 from typing import Any
 
-from msgspec import UNSET, Raw
+from msgspec import UNSET
 
 from rigctl.core.ask import Ask, Dialect, Endpoint, Size
 from rigctl.parse.chains import BLOCK, MOST_LINKS, OPENING, Chain, Part, digest, encode
+from rigctl.parse.conversation import read_conversation, tools_of
 from rigctl.parse.known import Known
-from rigctl.parse.messages import SYSTEM, read_head, read_message, read_tools
-from rigctl.parse.opened import Body, Opened, open_body, plain_value
+from rigctl.parse.messages import NO_TOOLS
+from rigctl.parse.opened import Body, Opened, open_body
 from rigctl.parse.sessions import session_of
 
 Headers = tuple[tuple[bytes, bytes], ...]
@@ -48,6 +49,7 @@ def read_ask(
     chain = Chain(opening_left=OPENING if opening else 0)
     token_ids = 0
     prompts = 1
+    tools = tools_of(fields.functions if fields.tools is UNSET else fields.tools, known)
     try:
         if endpoint is Endpoint.COMPLETIONS or (
             endpoint is Endpoint.TOKENIZE and not isinstance(fields.messages, list)
@@ -56,12 +58,12 @@ def read_ask(
         elif endpoint is Endpoint.EMBEDDINGS:
             token_ids, _ = _prompt(fields.input, chain)
         elif endpoint is Endpoint.RESPONSES:
-            _conversation(fields.instructions, fields.tools, _items(fields.input), chain, known)
-        elif endpoint in _ANTHROPIC:
-            _conversation(fields.system, fields.tools, fields.messages, chain, known)
+            items = _items(fields.input)
+            read_conversation(fields.instructions, tools, items, chain, known)
         else:
-            tools = fields.tools if fields.tools is not UNSET else fields.functions
-            _conversation(UNSET, tools, fields.messages, chain, known)
+            system = fields.system if endpoint in _ANTHROPIC else UNSET
+            past = None if opened.beginning is None else opened.beginning.past
+            read_conversation(system, tools, fields.messages, chain, known, past)
     except RecursionError:
         pass  # nested beyond any engine: what was read so far stands
     n = fields.n
@@ -83,7 +85,7 @@ def read_ask(
         effort="" if plain else effort_of(fields),
         thinking=_thinking(headers, fields, plain),
         choices=prompts * (n if _count(n) and n > 1 else 1),
-        tools=bool(_tools(fields.tools, known).digest or fields.functions),
+        tools=bool(tools.digest),
         constrained=not plain and _constrained(fields),
         model=_text(fields.model),
     )
@@ -103,50 +105,13 @@ def effort_of(fields: Body) -> str:
     return ""
 
 
-def _conversation(
-    system: object, tools: object, messages: object, chain: Chain, known: Known
-) -> None:
-    found = messages if isinstance(messages, list) else []
-    leading: list[Any] = []
-    for each in found:
-        message = plain_value(each)
-        if not isinstance(message, dict) or message.get("role") not in SYSTEM:
-            break
-        leading.append(message)
-    read_head(None if system is UNSET else system, leading, _tools(tools, known), chain)
-    chain.messages = lead = len(leading)
-    while lead < len(found) and (chain.opening_left > 0 or not isinstance(found[lead], Raw)):
-        _opening(plain_value(found[lead]), chain)
-        lead += 1
-    chain.extend(known.read(found[lead:], _read_part))
-    if isinstance(messages, str):
-        _opening({"role": "user", "content": messages}, chain)
-
-
-def _opening(message: Any, chain: Chain) -> None:
-    """A message whose text may be among the first characters."""
-    part, text = read_message(message)
-    chain.open("".join(text))
-    chain.extend((part,))
-
-
-def _read_part(raw: Raw) -> Part:
-    return read_message(plain_value(raw))[0]
-
-
-def _tools(tools: object, known: Known) -> Part:
-    if isinstance(tools, Raw):
-        return known.read((tools,), lambda raw: read_tools(plain_value(raw)))[0]
-    return read_tools(tools)
-
-
 def _items(found: object) -> object:
     return [{"role": "user", "content": found}] if isinstance(found, str) else found
 
 
 def _prompt(prompt: object, chain: Chain) -> tuple[int, int]:
     """Token ids of a plain prompt, and how many prompts it is."""
-    chain.begin(b"")
+    chain.begin(Part(b""), NO_TOOLS)
     if isinstance(prompt, str):
         _plain(prompt, chain)
         return 0, 1

@@ -6,7 +6,7 @@ them, `chain[0]` those alone. Cumulative: who shares the i-th has everything bef
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import NamedTuple
@@ -62,10 +62,30 @@ class Chain:
         text = "".join(self.opening)
         return digest(encode(text)) if text else b""
 
-    def begin(self, head: bytes) -> None:
-        """System and tools, in their normal form."""
-        self.head = digest(head)
+    def begin(self, system: Part, tools: Part) -> None:
+        """System text and tools."""
+        self.text_bytes += system.text_bytes + tools.text_bytes
+        self.pictures += system.pictures
+        self.head = xxh3_128_digest(system.digest + b"\0" + tools.digest)
         self.chain.append(self.head)
+
+    def resume(
+        self,
+        turns: Sequence[Digest],
+        text_bytes: int,
+        pictures: int,
+        messages: int,
+        answered_at: int,
+    ) -> None:
+        """Messages that were read before, and what they came to."""
+        head = self.head
+        self.turns = list(turns)
+        self.chain += [xxh3_128_digest(head + so_far) for so_far in turns]
+        self.so_far = turns[-1] if turns else b""
+        self.text_bytes += text_bytes
+        self.pictures += pictures
+        self.messages += messages
+        self.answered_at = answered_at
 
     def extend(self, parts: Iterable[Part]) -> None:
         """So many messages more: hundreds, in a long conversation."""

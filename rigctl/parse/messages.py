@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from rigctl.parse.chains import Chain, Part, digest, encode
+from rigctl.parse.chains import Part, digest, encode
 
 BILLING = re.compile(r"x-anthropic-billing-header:[^\n]*(?:\n|\Z)")
 """A line that changes with every request, at the very head of the system text (C18)."""
@@ -40,8 +40,8 @@ def without_billing(text: str) -> str:
     return text[found.end() :] if found is not None else text
 
 
-def read_head(system: object, leading: list[Any], tools: Part, chain: Chain) -> None:
-    """System text, system messages that lead, and tools, as `read_tools` read them."""
+def read_system(system: object, leading: list[Any]) -> tuple[Part, str]:
+    """System text and the system messages that lead: what they add, and their text."""
     reader = _Reader()
     out: list[str] = []
     first = True
@@ -53,11 +53,8 @@ def read_head(system: object, leading: list[Any], tools: Part, chain: Chain) -> 
             out[start] = without_billing(out[start])
             first = False
     text = "".join(out)
-    chain.open(text)
     data = encode(text)
-    chain.text_bytes += len(data) + tools.text_bytes + reader.text_bytes
-    chain.pictures += reader.pictures
-    chain.begin(data + b"\0" + tools.digest)
+    return Part(digest(data), len(data) + reader.text_bytes, reader.pictures), text
 
 
 def read_tools(tools: object) -> Part:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
+from rigctl.parse.beginnings import Beginning, Beginnings
 from rigctl.parse.extras import STRIPPED
 
 
@@ -91,34 +92,51 @@ class Opened(NamedTuple):
     """The whole of it where only Python's own reader can: NaN, lone surrogates, UTF-16."""
     fault: str = ""
     """Why it is no JSON object; empty: it is one."""
+    beginning: Beginning | None = None
+    """What is known of its first messages, which are not in `body.messages` then."""
 
 
-def open_body(raw: bytes) -> Opened:
-    """Decode; never raises.
+def open_body(raw: bytes, beginnings: Beginnings | None = None) -> Opened:
+    """Decode, from where a known beginning ends; never raises.
 
     What msgspec refuses, the engine's reader (Python's own) may still take: NaN, a lone surrogate,
     UTF-16. Such a body is read by Python's as well, or a client could get past us with it.
     """
+    found = None if beginnings is None else beginnings.find(raw)
+    if found is not None:
+        rest = found.rest(raw)
+        try:
+            return _opened(raw, _checked(rest, _IN_PARTS), found)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            pass  # what follows is odd: the whole of it says how
     try:
-        if not raw.isascii():
-            raw.decode()  # what stays as it was sent is not looked into
-        body = _read(raw)
+        return _opened(raw, _read(raw))
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return _python(raw)
+
+
+def _checked(raw: bytes, decoder: msgspec.json.Decoder[Body]) -> Body:
+    if not raw.isascii():
+        raw.decode()  # what stays as it was sent is not looked into
+    return decoder.decode(raw)
+
+
+def _opened(raw: bytes, body: Body, beginning: Beginning | None = None) -> Opened:
     values = _watched(body)
     if values.count(UNSET) == len(values):  # as almost always
-        return Opened(raw, body, _NONE)
+        return Opened(raw, body, _NONE, beginning=beginning)
     found = zip(_WATCHED, values, strict=True)
-    return Opened(raw, body, frozenset(name for name, value in found if value is not UNSET))
+    extras = frozenset(name for name, value in found if value is not UNSET)
+    return Opened(raw, body, extras, beginning=beginning)
 
 
 def _read(raw: bytes) -> Body:
     if len(raw) < SHORT:
-        return _WHOLE.decode(raw)
+        return _checked(raw, _WHOLE)
     try:
-        return _IN_PARTS.decode(raw)
+        return _checked(raw, _IN_PARTS)
     except msgspec.ValidationError:
-        return _WHOLE.decode(raw)  # messages that are no list
+        return _checked(raw, _WHOLE)  # messages that are no list
 
 
 def plain_value(value: Any) -> Any:

@@ -41,6 +41,7 @@ from rigctl.proxy.judging import Judge
 from rigctl.proxy.keep_alive import comment
 from rigctl.proxy.link import Link
 from rigctl.proxy.live import Live
+from rigctl.proxy.log_keeper import LogKeeper
 from rigctl.proxy.metrics import Gauges, GaugesOfCluster, Metrics
 from rigctl.proxy.route_log import RouteLog
 from rigctl.proxy.rows import Rows
@@ -126,6 +127,7 @@ class Proxy:
             self._routes.owner,
         )
         self._ends = SessionEnds(self._board)
+        self._log_keeper = LogKeeper(home.logs, lambda: self._link.up)
         self._server = HttpServer(self._front, self._limits(), half_close=True, word=refusal_words)
         self._board.restarted = self._restarted
         self._leaving = ""
@@ -215,6 +217,7 @@ class Proxy:
                 self._homes_file.save(self._admission.homes)
                 self._ends.tell(self._admission.homes.expired(now, self._board.policy))
             self._tell_flow(now)
+            self._log_keeper.look(now)
 
     # ---- the daemon ----------------------------------------------------------------------
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -13,15 +12,13 @@ from rigctl.adapters.http1 import ClientGoneError, Exchange, RequestError
 from rigctl.core.ask import Dialect
 from rigctl.core.ids import Mono
 from rigctl.core.link_words import Table, TableClient
-from rigctl.parse.asks import read_ask
-from rigctl.parse.known import Known
-from rigctl.parse.opened import open_body
 from rigctl.proxy import own_pages
 from rigctl.proxy.answers import say_error
 from rigctl.proxy.clients import client_of, hashes
 from rigctl.proxy.live import Live, Request
 from rigctl.proxy.metrics import Metrics
 from rigctl.proxy.paths import Kind, NoPlace, Place, find_place
+from rigctl.proxy.reading import Reading
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +52,7 @@ class Front:
         self._ready = ready
         self._known: tuple[Table | None, Mapping[str, TableClient]] = (None, {})
         self._reserved = 0
-        self._seen = Known(seed=int.from_bytes(os.urandom(8), "little"))
+        self._reading = Reading()
 
     async def __call__(self, exchange: Exchange) -> None:
         """One request, from its head to the last byte of its answer. ClientGoneError."""
@@ -102,11 +99,8 @@ class Front:
         if body is None:
             return
         assert place.endpoint is not None
-        opened = open_body(body)
-        by_opening = policy.session_rule == "opening"
-        ask = read_ask(
-            place.endpoint, exchange.head.headers, opened, self._seen, opening=by_opening
-        )
+        opened = self._reading.open(body, policy)
+        ask = self._reading.ask(place.endpoint, exchange.head.headers, opened, policy)
         request = Request(self._live.new_id(), client.name, exchange, ask, arrived)
         request.body = body
         request.opened = opened
