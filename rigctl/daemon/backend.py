@@ -39,6 +39,7 @@ class RigBackend:
         clock: Clock,
         holders: Holders,
         looked: Callable[[], None],
+        read_files: Callable[[], None],
         routes: RouteRing,
         links: LinkHub,
     ) -> None:
@@ -50,6 +51,7 @@ class RigBackend:
         self._clock = clock
         self._holders = holders
         self._looked = looked
+        self._read_files = read_files
         self._routes = routes
         self._links = links
 
@@ -78,6 +80,7 @@ class RigBackend:
             if proc.owner(pid) != uid and uid != 0:
                 return Refused(f"process {pid} is not yours", "not-allowed")
         by = user_name(uid)
+        self._read_files()
         answer = await self._loop.ask(command, by, holder)
         if holder is not None and not isinstance(answer, Refused):
             assert isinstance(command, FreeGroup | LendStarted)

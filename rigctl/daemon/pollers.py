@@ -229,9 +229,13 @@ class Pollers:
     async def _look_at_host(self) -> None:
         self._post(HostSampled(self._host.sample()))
         self._tidy()
-        await self._look_at_files()
+        self.read_files()
 
     async def _look_at_files(self) -> None:
+        self.read_files()
+
+    def read_files(self) -> None:
+        """Take in what was saved since the last look: a command means the files as they are."""
         if self._book.changed():
             say = ""
             try:

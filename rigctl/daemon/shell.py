@@ -183,6 +183,7 @@ class Shell:
             clock=self._clock,
             holders=self._holders,
             looked=self._pollers.looked,
+            read_files=self._pollers.read_files,
             routes=self._routes,
             links=self._links,
         )

@@ -14,6 +14,8 @@ import pytest
 from daemon_kit import alive, end
 from endpoint_kit import Callers, EndpointRig
 
+from rigctl.sim.demo import free_ports
+
 
 @pytest.fixture
 def rig() -> Iterator[EndpointRig]:
@@ -178,6 +180,18 @@ def test_the_address_moves_at_a_restart_also_to_one_that_covers_it(rig: Endpoint
     assert [each for each in callers.errors if "refused" in each] == []
     assert rig.endpoint()["keys"] is True
     assert int(rig.ask()) == int(rig.endpoint()["pid"]) != first
+
+
+def test_a_restart_right_after_saving_means_what_was_saved(rig: EndpointRig) -> None:
+    """The file is looked at every two seconds, and at every command: nobody waits to be sure."""
+    rig.begin()
+    first = rig.up()
+    (rig.address,) = free_ports(1)
+    rig.configure(lambda table: table.update(proxy={"port": rig.address}))
+    assert "accepted" in rig.act("restart-endpoint")
+    rig.wait(lambda: rig.operation("endpoint-restart")["state"] == "done", "the hand-over")
+    assert rig.up(instead_of=first)
+    assert rig.ask()
 
 
 def test_a_proxy_of_another_protocol_serves_on_and_is_named(rig: EndpointRig) -> None:
