@@ -49,12 +49,6 @@ class Family:
         self._known = {pid: _identity(table[pid]) for pid in ours}
         return self._ordered(ours)
 
-    def known(self) -> tuple[int, ...]:
-        """Members seen by the last scan that still live: one small read each, no new ones."""
-        return self._ordered(
-            {pid for pid, known in self._known.items() if proc.same(known) is not None}
-        )
-
     def recorded(self) -> tuple[ProcessIdentity, ...]:
         """The members of the last scan, for the state file."""
         return tuple(self._known.values())

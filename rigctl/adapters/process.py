@@ -152,10 +152,6 @@ class ProcessLauncher:
         """Living pids of the engine, leader first, also after the leader died. A full scan."""
         return self._family(identity).scan()
 
-    def known_members(self, identity: ProcessIdentity) -> tuple[int, ...]:
-        """Those of the last full scan that still live: cheap enough for every second."""
-        return self._family(identity).known()
-
     def recorded(self, identity: ProcessIdentity) -> tuple[ProcessIdentity, ...]:
         """The members of the last full scan with their start times, for the state file."""
         return self._family(identity).recorded()

@@ -98,8 +98,3 @@ def peer(connected: socket.socket) -> tuple[int, int]:
     raw = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
     pid, uid, _gid = struct.unpack("3i", raw)
     return int(pid), int(uid)
-
-
-def peer_uid(connected: socket.socket) -> int:
-    """The uid of the process at the other end."""
-    return peer(connected)[1]

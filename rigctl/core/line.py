@@ -213,15 +213,6 @@ class Line:
         """Seconds that the longest wait has lasted; 0 in an empty line."""
         return max((max(0.0, now - each.since) for each in self._waiting.values()), default=0.0)
 
-    def next_end(self) -> Mono | None:
-        """When the first patience ends: something has to be asked again then."""
-        ends = [
-            each.wait.until
-            for each in self._waiting.values()
-            if each.wait is not None and each.wait.until is not None
-        ]
-        return min(ends, default=None)
-
     # ---- inside ------------------------------------------------------------------------
 
     def _ranked(self) -> tuple[list[_Waiting], dict[str, int]]:

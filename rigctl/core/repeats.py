@@ -18,8 +18,6 @@ PLAIN = 4_096
 """Characters that a block of few different signs must fill: a rule of dashes is no loop."""
 FEW = 5
 """Different signs up to which a block is plain."""
-EVERY = 2_048
-"""Characters of new text between two looks."""
 _NEEDLE = SHORTEST * (TIMES - 1)
 """Characters of the end that every block that counts has once more, one block before."""
 _MOST_TRIES = 256
@@ -56,32 +54,3 @@ def block_at_end(text: str) -> str:
 def says_the_same(said: Said) -> bool:
     """Whether the end of a choice's thinking, or of its answer, repeats itself."""
     return any(block_at_end(text.tail(WINDOW)) for text in (said.thinking, said.answer))
-
-
-class Repeats:
-    """Looks at one choice's text as it comes; a look costs some microseconds, and is rare."""
-
-    __slots__ = ("_parts", "_since", "_tail", "found")
-
-    def __init__(self) -> None:
-        self._parts: list[str] = []
-        self._since = 0
-        self._tail = ""
-        self.found = False
-        """Whether at the last look the text repeated itself."""
-
-    def feed(self, part: str) -> None:
-        """More text of the answer, or of its thinking."""
-        self._parts.append(part)
-        self._since += len(part)
-        if self._since >= EVERY:
-            self.look()
-
-    def look(self) -> bool:
-        """Judge now, whatever came since the last look; the answer is `found`."""
-        if self._since:
-            self._tail = (self._tail + "".join(self._parts))[-WINDOW:]
-            self._parts.clear()
-            self._since = 0
-            self.found = bool(block_at_end(self._tail))
-        return self.found

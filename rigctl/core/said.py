@@ -96,11 +96,6 @@ class Said:
         """Whether a tool call is half delivered."""
         return any(call.open for call in self.calls.values())
 
-    @property
-    def in_tags(self) -> bool:
-        """Whether what comes in `answer` is thought."""
-        return self.tags is Tags.OPEN
-
     def visible(self) -> str:
         """The answer without what stands before the end of an inline thought."""
         text = str(self.answer)

@@ -61,7 +61,7 @@ async def test_orphaned_schedulers_are_found_and_ended(
     assert {member.pid for member in recorded} == set(children)
     assert set(bench.launcher.end_pids(recorded[:1], signal.SIGKILL)) == {recorded[0].pid}
     await until(lambda: bench.gone(recorded[0].pid))
-    assert set(bench.launcher.known_members(leader)) == set(children) - {recorded[0].pid}
+    assert set(bench.launcher.members(leader)) == set(children) - {recorded[0].pid}
     bench.launcher.signal(leader, signal.SIGKILL)
     await until(lambda: bench.gone(*children))
     assert bench.launcher.members(leader) == ()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rigctl.control.address import SocketTakenError, connect, listen, peer_uid
+from rigctl.control.address import SocketTakenError, connect, listen, peer
 
 
 @pytest.fixture(params=["short", "long"])
@@ -37,7 +37,7 @@ def test_a_socket_is_bound_and_reached_at_any_length(path: Path) -> None:
             with served:
                 served.sendall(b"x")
                 assert client.recv(1) == b"x"
-                assert peer_uid(served) == os.getuid()
+                assert peer(served) == (os.getpid(), os.getuid())
     assert not any(os.readlink(f"/proc/self/fd/{fd}").endswith("d" * 20) for fd in open_files())
 
 

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from rigctl.core.repeats import EVERY, TIMES, Repeats, block_at_end
+from rigctl.core.repeats import TIMES, block_at_end
 
 LINE = "I should check the file again. "
 PARAGRAPH = (
@@ -93,27 +93,3 @@ def test_code_of_this_project_is_no_loop() -> None:
     with open(__file__, encoding="utf-8") as file:
         source = file.read()
     assert not any(block_at_end(source[:end]) for end in range(200, len(source), 97))
-
-
-def test_a_stream_is_judged_as_it_comes() -> None:
-    """Part by part: found soon after it begins, and given up once the answer goes on."""
-    repeats = Repeats()
-    for word in prose(4_000).split(" "):
-        repeats.feed(word + " ")
-    assert not repeats.look()
-    seen = 0
-    while not repeats.found:
-        repeats.feed(LINE)
-        seen += len(LINE)
-        assert seen < 2 * EVERY
-    for word in prose(4_000, seed=3).split(" "):
-        repeats.feed(word + " ")
-    assert not repeats.look()
-
-
-def test_a_look_at_nothing_new_keeps_its_word() -> None:
-    """Asked twice, it says the same."""
-    repeats = Repeats()
-    repeats.feed(LINE * 20)
-    assert repeats.look()
-    assert repeats.look()
