@@ -14,12 +14,12 @@ from xxhash import xxh3_128_digest
 
 from rigctl.parse.chains import Part
 
-MOST = 16_384
+MOST = 4_096
 """Messages of one generation; two are kept, about 300 bytes a message."""
 
 
 class Known:
-    """The last some ten thousand messages and lists of tools."""
+    """The last some thousand messages and lists of tools."""
 
     __slots__ = ("_most", "_new", "_old", "_seed")
 

@@ -304,9 +304,12 @@ class Judge:
         return "refused" if status < 500 else "failed"
 
     def _good(self, record: Record) -> None:
-        """It has answered: nobody waits for that to be noted."""
+        """It has answered. Where nobody waits for a cluster, that is noted when there is time."""
         observe = self._board.observe
-        self._admission.afterwards.add_late(lambda: observe(record, Answered(200)))
+        if len(self._admission.line):
+            observe(record, Answered(200))
+        else:
+            self._admission.afterwards.add_late(lambda: observe(record, Answered(200)))
 
     def _note(self, record: Record, evidence: Evidence, kind: str, say: str) -> None:
         """An engine failed a request, by no fault of the client's."""
