@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -64,6 +65,7 @@ def dialect_of(path: str, anthropic_version: bytes | None) -> Dialect:
     return Dialect.OPENAI
 
 
+@lru_cache(maxsize=64)
 def find_place(method: str, target: bytes, anthropic_version: bytes | None) -> Place | NoPlace:
     """The place of a request line. Matches whole literal paths: `//`, `..` and `%2e` match none."""
     path, mark, query = _origin_form(target).partition("?")

@@ -136,12 +136,13 @@ class Exchange:
 
     async def body(self) -> bytes:
         """The whole request body. RequestError (413 over the limit), ClientGoneError."""
-        self._invite()
-        self._gathering = True  # one wake-up when all is there, not one a read
-        self._connection.reconsider_reading()
-        while await self._more():
-            pass
-        self._gathering = False
+        if not self._whole or self._refusal is not None:
+            self._invite()
+            self._gathering = True  # one wake-up when all is there, not one a read
+            self._connection.reconsider_reading()
+            while await self._more():
+                pass
+            self._gathering = False
         parts, self._parts = self._parts, deque()
         self._held = 0
         if self._lump is None:

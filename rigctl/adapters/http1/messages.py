@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from http import HTTPStatus
 from typing import NamedTuple
 from urllib.parse import parse_qs, unquote
@@ -133,11 +134,16 @@ def write_request_head(
     method: str, target: str, host: str, port: int, headers: Iterable[tuple[bytes, bytes]]
 ) -> bytes:
     """The bytes of a request's head, `Host` first. ValueError for a target with blanks."""
+    return b"%b%b\r\n" % (_first_lines(method, target, host, port), write_fields(headers))
+
+
+@lru_cache(maxsize=64)
+def _first_lines(method: str, target: str, host: str, port: int) -> bytes:
+    """Request line and `Host`: the same for nearly every request."""
     if _TARGET.fullmatch(target) is None:
         raise ValueError(f"not a request target: {target!r}")
     name = f"[{host}]" if ":" in host else host
-    first = f"{method} {target} HTTP/1.1\r\nhost: {name}:{port}\r\n".encode("latin-1")
-    return b"%b%b\r\n" % (first, write_fields(headers))
+    return f"{method} {target} HTTP/1.1\r\nhost: {name}:{port}\r\n".encode("latin-1")
 
 
 def write_response_head(
