@@ -81,6 +81,15 @@ class TmuxPane:
                 f"{pattern!r} {'stayed' if gone else 'never came'}:\n{text}"
             )
             time.sleep(0.05)
+        return text if gone else self._whole(text)
+
+    def _whole(self, text: str) -> str:
+        """The screen once it is drawn to its end: tmux may have shown the upper half of it."""
+        for _ in range(10):
+            time.sleep(0.03)
+            before, text = text, self.text()
+            if text == before:
+                break
         return text
 
     def resize(self, wide: int, high: int) -> None:
