@@ -10,7 +10,7 @@ from typing import Any
 
 from rigctl.bench.relay_frames import MODEL, knobs_text
 
-Message = dict[str, str]
+Message = dict[str, Any]
 
 FILLER = "def f(x):\n    return x + 1  # filler \n"
 """What large prompts are made of: code, as agents send it."""
@@ -40,6 +40,8 @@ class Load:
     request is a session of its own."""
     named: float = 0.0
     """Share 0..1 of the conversations that say their id in a header."""
+    picture: bool = False
+    """The prompt is one picture, as bodies of megabytes are: the text of one fits no window."""
     seed: str = ""
     """Tells this run's conversations from those of another."""
     seconds: float = 0.0
@@ -93,6 +95,13 @@ def _conversation(load: Load, session: str, turns: int) -> Iterator[bytes]:
         {"role": "user", "content": f"task {session}"},
     ]
     room = max(0, load.body - 2 * len(system))
+    if load.picture:
+        url = {"url": f"data:image/png;base64,{'A' * room}"}
+        messages[-1]["content"] = [
+            {"type": "text", "text": f"task {session}"},
+            {"type": "image_url", "image_url": url},
+        ]
+        room = 0
     for part in range(0, room, TURN_BYTES):
         role = "assistant" if len(messages) % 2 == 0 else "user"
         messages.append({"role": role, "content": filler(min(TURN_BYTES, room - part))})

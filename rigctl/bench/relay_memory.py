@@ -21,7 +21,9 @@ SETTLE = 10.0
 WARM_SLICES = 2
 """Slices of a day after which everything has been used once."""
 
-LARGE = Load(connections=BODIES, requests=1, tokens=100, gap=0.02, body=BODY, seed="large")
+LARGE = Load(
+    connections=BODIES, requests=1, tokens=100, gap=0.02, body=BODY, picture=True, seed="large"
+)
 
 
 @dataclass(frozen=True, slots=True)

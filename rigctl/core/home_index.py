@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
 
 from rigctl.core.ask import Digest
 from rigctl.core.home import Session
+
+Table = dict[Digest, tuple[str, ...]]
+"""Digest, or id -> labels of the sessions that have it."""
 
 
 class Index:
@@ -15,10 +18,11 @@ class Index:
     def __init__(self) -> None:
         self.sessions: OrderedDict[str, Session] = OrderedDict()
         """The least recently seen first."""
-        self.chain: dict[Digest, set[str]] = {}
-        self.turns: dict[Digest, set[str]] = {}
-        self.opening: dict[Digest, set[str]] = {}
-        self.ids: dict[bytes, set[str]] = {}
+        # Tuples, for nearly every digest is one session's alone: a set takes four times as much.
+        self.chain: Table = {}
+        self.turns: Table = {}
+        self.opening: Table = {}
+        self.ids: Table = {}
 
     def add(self, session: Session) -> None:
         """Put it in, as the one seen last."""
@@ -26,14 +30,14 @@ class Index:
         self.sessions[label] = session
         for table, keys in self._tables(session):
             for key in keys:
-                table.setdefault(key, set()).add(label)
+                _note(table, key, label)
 
     def remove(self, label: str) -> Session:
         """Take it out; KeyError where it is not in."""
         session = self.sessions.pop(label)
         for table, keys in self._tables(session):
             for key in keys:
-                self._forget(table, key, label)
+                _forget(table, key, label)
         return session
 
     def rename(
@@ -51,24 +55,30 @@ class Index:
         for (table, was), (_, keys) in zip(before, self._tables(session), strict=True):
             now = frozenset(keys)
             for gone in was - now:
-                self._forget(table, gone, label)
+                _forget(table, gone, label)
             for new in now - was:
-                table.setdefault(new, set()).add(label)
+                _note(table, new, label)
 
-    @staticmethod
-    def _forget(table: dict[bytes, set[str]], key: bytes, label: str) -> None:
-        labels = table.get(key)
-        if labels is not None:
-            labels.discard(label)
-            if not labels:
-                del table[key]
-
-    def named(self, key: str) -> Set[str]:
+    def named(self, key: str) -> frozenset[str]:
         """The sessions of that explicit id."""
-        return self.ids.get(key.encode(), frozenset())
+        return frozenset(self.ids.get(key.encode(), ()))
 
-    def _tables(self, session: Session) -> Iterable[tuple[dict[bytes, set[str]], Iterable[bytes]]]:
+    def _tables(self, session: Session) -> Iterable[tuple[Table, Iterable[bytes]]]:
         yield self.chain, session.chain
         yield self.turns, session.turns
         yield self.opening, (session.opening,) if session.opening else ()
         yield self.ids, (session.key.encode(),) if session.key else ()
+
+
+def _note(table: Table, key: bytes, label: str) -> None:
+    labels = table.get(key, ())
+    if label not in labels:
+        table[key] = (*labels, label)
+
+
+def _forget(table: Table, key: bytes, label: str) -> None:
+    left = tuple(each for each in table.get(key, ()) if each != label)
+    if left:
+        table[key] = left
+    else:
+        table.pop(key, None)

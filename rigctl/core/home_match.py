@@ -32,7 +32,7 @@ def match(index: Index, ask: Ask, policy: RoutePolicy) -> Match | None:
 
 
 def _by_opening(index: Index, ask: Ask) -> Match | None:
-    labels = index.opening.get(ask.opening, _NOBODY) if ask.opening else _NOBODY
+    labels = frozenset(index.opening.get(ask.opening, ())) if ask.opening else _NOBODY
     if not labels:
         return None
     session = _latest(index, labels)
@@ -42,9 +42,10 @@ def _by_opening(index: Index, ask: Ask) -> Match | None:
 def _by_chain(index: Index, ask: Ask, key: str, named: Set[str]) -> Match | None:
     """The longest beginning that is known. Place 0, system and tools alone, never counts."""
     for place in range(len(ask.chain) - 1, 0, -1):
-        labels = index.chain.get(ask.chain[place])
-        if not labels:
+        found = index.chain.get(ask.chain[place])
+        if found is None:
             continue
+        labels = frozenset(found)
         answered = 0 < ask.answered_at <= place - 1
         candidates = _allowed(index, ask, labels, key, named, answered)
         if not candidates:
@@ -79,7 +80,7 @@ def _by_turns(index: Index, ask: Ask, named: Set[str]) -> Match | None:
     last = len(ask.turns) - 1
     for place in range(last, -1, -1):
         answered = 0 < ask.answered_at <= place
-        labels: Set[str] = index.turns.get(ask.turns[place], _NOBODY)
+        labels = frozenset(index.turns.get(ask.turns[place], ()))
         candidates = labels if answered else labels & named
         if not answered and (len(candidates) != 1 or not named):
             continue

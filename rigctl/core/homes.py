@@ -24,7 +24,8 @@ from rigctl.core.reading import Reading
 
 __all__ = ["Ended", "Found", "Home", "Homes"]
 
-MOST_SESSIONS = 4_096
+MOST_SESSIONS = 384
+"""Of more than these no engine has the prefix still cached: its pool is some hundred of them."""
 MOST_ANSWERS = 4_096
 """Responses whose cluster is remembered, for `previous_response_id`."""
 
