@@ -6,7 +6,6 @@ import tomllib
 from collections import defaultdict
 from collections.abc import Generator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -62,15 +61,6 @@ def pytest_runtest_makereport(
     return report
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    """What a worker of pytest-xdist has seen: each runs a part of the tests."""
-    for number, held in getattr(node, "workeroutput", {}).get("cases", {}).items():
-        for nodeid, outcome in held.items():
-            if outcome != "not run" or nodeid not in _tests[number]:
-                _tests[number][nodeid] = outcome
-
-
 def _function(nodeid: str) -> str:
     """A parametrised test counts once in the table."""
     return nodeid.partition("[")[0]
@@ -114,11 +104,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """A listed case that nothing holds fails the run that asked for the table."""
-    if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["cases"] = {
-            number: dict(each) for number, each in _tests.items()
-        }
-        return
     asked = session.config.getoption("case_report")
     if asked and exitstatus == pytest.ExitCode.OK and table()[1]:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
