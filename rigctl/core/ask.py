@@ -6,7 +6,8 @@ from enum import Enum
 from typing import NamedTuple
 
 Digest = bytes
-"""16 bytes of SHA-256 over normalised text: equal text, equal digest, nothing to read back."""
+"""16 bytes: of SHA-256 over normalised text, joined to longer ones by XXH3. Equal text, equal
+digest, nothing to read back."""
 
 
 _SIDE = frozenset({"/v1/messages/count_tokens", "/v1/embeddings", "/tokenize"})

@@ -49,56 +49,31 @@ def route(
         if at_once is not None:
             return at_once
     return by_the_rules(
-        ask,
-        estimate,
-        clusters,
-        found,
-        policy,
-        now,
-        waited=waited,
-        tried=tried,
-        queue=queue,
-        alone_in_prefill=alone_in_prefill,
-        countable=countable,
-        claimed=claimed,
+        case_of(
+            ask,
+            estimate,
+            clusters,
+            found,
+            policy,
+            now,
+            waited,
+            tried,
+            queue,
+            alone_in_prefill,
+            countable,
+            claimed,
+        )
     )
 
 
-def by_the_rules(
-    ask: Ask,
-    estimate: Estimate,
-    clusters: Sequence[Cluster],
-    found: Found,
-    policy: RoutePolicy,
-    now: Mono,
-    *,
-    waited: float,
-    tried: frozenset[GroupName],
-    queue: int,
-    alone_in_prefill: bool,
-    countable: bool,
-    claimed: frozenset[GroupName],
-) -> Decision:
-    """`route`, with the whole case laid out."""
-    case = case_of(
-        ask,
-        estimate,
-        clusters,
-        found,
-        policy,
-        now,
-        waited,
-        tried,
-        queue,
-        alone_in_prefill,
-        countable,
-        claimed,
-    )
+def by_the_rules(case: Case) -> Decision:
+    """Every rule in its order, with the whole case laid out."""
+    ask = case.ask
     if not ask.endpoint.generates:
         return _side(case)
     if ask.previous_response:
         return _pinned(case)
-    if alone_in_prefill and tried:
+    if case.alone_in_prefill and case.tried:
         refused = crashed_alone(case)
         if refused is not None:
             return refused

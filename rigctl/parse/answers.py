@@ -20,7 +20,6 @@ MOST_HELD = 64 * 1024
 MOST_LATER = 64 * 1024
 """Bytes of whole events that are put off; past it they are read unasked."""
 _FIELDS = (b"data: ", b"event:")
-_AT_ONCE = tuple(b"\r\n" + field for field in _FIELDS)
 _SIZES = {b"%x" % size: size for size in range(1, 0x1000)}
 """Of chunks, as servers write them; looked up, for that is faster than reading them."""
 
@@ -179,20 +178,11 @@ class AnswerReader:
         False, and nothing was taken: it is not one whole chunk of whole events that need no change.
         """
         at = frame.find(b"\r", 1, 4)
-        if (
-            not self._even
-            or not frame.endswith(b"\n\n\r\n")
-            or not frame.startswith(_AT_ONCE, at)
-            or _SIZES.get(frame[:at]) != len(frame) - at - 4
-            or frame.find(b"\r", at + 2, -2) >= 0
-            or (self._swallow and b'"usage"' in frame)
-        ):
+        if not self._even or _SIZES.get(frame[:at]) != len(frame) - at - 4:
             return False
-        self._later.append(frame[at + 2 : -2])
-        self.behind += len(frame)
-        if self.behind > MOST_LATER:
-            self.catch_up()
-        return True
+        if frame[at : at + 2] != b"\r\n" or frame[-2:] != b"\r\n":
+            return False
+        return self._put_off(frame[at + 2 : -2])
 
     def _put_off(self, data: bytes) -> bool:
         """To be read later, where it is whole events and nothing else, to whoever stands between
@@ -243,10 +233,10 @@ class AnswerReader:
         An event that may be the one is held back until its end, if it is no longer than
         `MOST_HELD`. Call `finish` at the end for what is still held.
         """
-        if self._even and self._put_off(data):
-            return data
         if not self._swallow:
             self.feed(data)
+            return data
+        if self._even and self._put_off(data):
             return data
         passed = self._filter(data)
         self._even = not self._held_bytes and not self._drop_lf and self._scanner.at_boundary

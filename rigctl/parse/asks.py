@@ -9,10 +9,9 @@ from typing import Any
 from msgspec import UNSET
 
 from rigctl.core.ask import Ask, Dialect, Endpoint, Size
-from rigctl.parse.chains import BLOCK, MOST_LINKS, OPENING, Chain, Part, digest, encode
+from rigctl.parse.chains import BLOCK, MOST_LINKS, NOTHING, OPENING, Chain, digest, encode
 from rigctl.parse.conversation import read_conversation, tools_of
 from rigctl.parse.known import Known
-from rigctl.parse.messages import NO_TOOLS
 from rigctl.parse.opened import Body, Opened, open_body
 from rigctl.parse.sessions import session_of
 
@@ -111,7 +110,7 @@ def _items(found: object) -> object:
 
 def _prompt(prompt: object, chain: Chain) -> tuple[int, int]:
     """Token ids of a plain prompt, and how many prompts it is."""
-    chain.begin(Part(b""), NO_TOOLS)
+    chain.begin(NOTHING, NOTHING)
     if isinstance(prompt, str):
         _plain(prompt, chain)
         return 0, 1

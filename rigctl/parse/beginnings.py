@@ -15,8 +15,8 @@ from typing import NamedTuple
 from msgspec import Raw
 from xxhash import xxh3_128
 
-from rigctl.core.ask import Digest
-from rigctl.parse.chains import Part
+from rigctl.parse.chains import Past
+from rigctl.parse.lately import Lately
 
 BLOCK = 32 * 1024
 """Bytes from one place to the next at which a beginning is known again."""
@@ -26,18 +26,6 @@ MOST = 1_024
 """Places of one generation; two are kept."""
 _LIST = re.compile(rb'"messages"[ \t\r\n]*:[ \t\r\n]*\[')
 _NEXT = re.compile(rb"[ \t\r\n]*,?[ \t\r\n]*")
-
-
-class Past(NamedTuple):
-    """What the messages of a beginning came to: no text."""
-
-    system: Part
-    """Of the system messages that lead them."""
-    turns: tuple[Digest, ...] = ()
-    text_bytes: int = 0
-    pictures: int = 0
-    messages: int = 0
-    answered_at: int = 0
 
 
 class Beginning(NamedTuple):
@@ -57,18 +45,16 @@ class Beginning(NamedTuple):
 class Beginnings:
     """The last some thousand places."""
 
-    __slots__ = ("_block", "_most", "_new", "_old", "_seed")
+    __slots__ = ("_block", "_places", "_seed")
 
     def __init__(self, seed: int = 0, most: int = MOST, block: int = BLOCK) -> None:
         """`seed`: as of `Known`. `block`: bytes between two places."""
         self._seed = seed
         self._block = block
-        self._most = most
-        self._new: dict[bytes, Beginning] = {}
-        self._old: dict[bytes, Beginning] = {}
+        self._places = Lately[Beginning](most)
 
     def __len__(self) -> int:
-        return len(self._new) + len(self._old)
+        return len(self._places)
 
     def takes(self, raw: bytes) -> bool:
         """Whether a body is long enough for it, and not too long."""
@@ -79,14 +65,8 @@ class Beginnings:
         if not self.takes(raw):
             return None
         found = None
-        for _, mark in self._marks(raw):
-            known = self._new.get(mark)
-            if known is None:
-                known = self._old.get(mark)
-                if known is None:
-                    continue  # no message ends in the first blocks
-                self._new[mark] = known
-            found = known
+        for _, mark in self._marks(raw):  # none is kept where no message has ended yet
+            found = self._places.find(mark) or found
         return found
 
     def remember(
@@ -98,10 +78,8 @@ class Beginnings:
         for place, mark in self._marks(raw):
             while at < len(ends) and ends[at] <= place:
                 at += 1
-            if at and mark not in self._new:
-                self._new[mark] = Beginning(start, ends[at - 1], past_at(at))
-        if len(self._new) > self._most:
-            self._old, self._new = self._new, {}
+            if at and self._places.find(mark) is None:
+                self._places.keep(mark, Beginning(start, ends[at - 1], past_at(at)))
 
     def _marks(self, raw: bytes) -> Iterator[tuple[int, bytes]]:
         """The end of each whole block, and a fingerprint of everything up to there."""

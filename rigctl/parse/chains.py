@@ -6,7 +6,7 @@ them, `chain[0]` those alone. Cumulative: who shares the i-th has everything bef
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import NamedTuple
@@ -33,6 +33,22 @@ class Part(NamedTuple):
     pictures: int = 0
     answer: bool = False
     """It is the model's own."""
+
+
+NOTHING = Part(b"")
+"""No tools, or no system text."""
+
+
+class Past(NamedTuple):
+    """What the first messages of a conversation came to: no text."""
+
+    system: Part
+    """Of the system messages that lead them."""
+    turns: tuple[Digest, ...] = ()
+    text_bytes: int = 0
+    pictures: int = 0
+    messages: int = 0
+    answered_at: int = 0
 
 
 @dataclass(slots=True)
@@ -69,26 +85,24 @@ class Chain:
         self.head = xxh3_128_digest(system.digest + b"\0" + tools.digest)
         self.chain.append(self.head)
 
-    def resume(
-        self,
-        turns: Sequence[Digest],
-        text_bytes: int,
-        pictures: int,
-        messages: int,
-        answered_at: int,
-    ) -> None:
-        """Messages that were read before, and what they came to."""
+    def resume(self, past: Past) -> None:
+        """Go on behind messages that were read before."""
         head = self.head
-        self.turns = list(turns)
-        self.chain += [xxh3_128_digest(head + so_far) for so_far in turns]
-        self.so_far = turns[-1] if turns else b""
-        self.text_bytes += text_bytes
-        self.pictures += pictures
-        self.messages += messages
-        self.answered_at = answered_at
+        self.turns = list(past.turns)
+        self.chain += [xxh3_128_digest(head + so_far) for so_far in past.turns]
+        self.so_far = past.turns[-1] if past.turns else b""
+        self.text_bytes += past.text_bytes
+        self.pictures += past.pictures
+        self.messages += past.messages
+        self.answered_at = past.answered_at
+
+    def past(self, system: Part) -> Past:
+        """What it came to so far, behind that system text."""
+        sums = (self.text_bytes, self.pictures, self.messages, self.answered_at)
+        return Past(system, tuple(self.turns), *sums)
 
     def extend(self, parts: Iterable[Part]) -> None:
-        """So many messages more: hundreds, in a long conversation."""
+        """So many messages more: hundreds, in a long conversation, so `link` is written out."""
         turns, chain, head, so_far = self.turns, self.chain, self.head, self.so_far
         text_bytes, room = self.text_bytes, MOST_LINKS - len(turns)
         for part in parts:

@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec import UNSET, Raw
 
-from rigctl.parse.beginnings import Beginning, Beginnings, Past, ends_of, list_start
-from rigctl.parse.chains import Chain, Part, digest
+from rigctl.parse.beginnings import Beginning, Beginnings, ends_of, list_start
+from rigctl.parse.chains import NOTHING, Chain, Part, Past, digest
 from rigctl.parse.known import Known
 from rigctl.parse.messages import SYSTEM, read_message, read_system, read_tools
 from rigctl.parse.opened import Opened, open_body, plain_value
@@ -25,7 +25,7 @@ def read_conversation(
     found = messages if isinstance(messages, list) else []
     if past is not None:
         chain.begin(_after(past.system, system, chain), tools)
-        chain.resume(past.turns, past.text_bytes, past.pictures, past.messages, past.answered_at)
+        chain.resume(past)
         lead = 0
     else:
         leading = _leading(found)
@@ -54,9 +54,9 @@ def remember(opened: Opened, known: Known, beginnings: Beginnings) -> None:
         return
     chain, lead = Chain(), 0
     if before is not None:
-        start, at, past = before.start, before.end, before.past
-        system = past.system
-        chain.resume(past.turns, past.text_bytes, past.pictures, past.messages, past.answered_at)
+        start, at = before.start, before.end
+        system = before.past.system
+        chain.resume(before.past)
     else:
         leading = _leading(messages)
         found = list_start(raw)
@@ -75,16 +75,14 @@ def remember(opened: Opened, known: Known, beginnings: Beginnings) -> None:
         nonlocal done
         chain.extend(parts[done:place])
         done = place
-        turns = tuple(chain.turns)
-        sums = (chain.text_bytes, chain.pictures, chain.messages, chain.answered_at)
-        return Past(system, turns, *sums)
+        return chain.past(system)
 
     beginnings.remember(raw, start, ends[lead:], past_at)
 
 
 def _proven(raw: bytes, start: int, end: int) -> bool:
     """Whether what stands there is the body's own list: without it, that is empty."""
-    rest = open_body(Beginning(start, end, Past(Part(b""))).rest(raw))
+    rest = open_body(Beginning(start, end, Past(NOTHING)).rest(raw))
     found: object = rest.body.messages
     return not rest.fault and found == []
 

@@ -13,6 +13,7 @@ from msgspec import Raw
 from xxhash import xxh3_128_digest
 
 from rigctl.parse.chains import Part
+from rigctl.parse.lately import Lately
 
 MOST = 4_096
 """Messages of one generation; two are kept, about 300 bytes a message."""
@@ -21,32 +22,25 @@ MOST = 4_096
 class Known:
     """The last some thousand messages and lists of tools."""
 
-    __slots__ = ("_most", "_new", "_old", "_seed")
+    __slots__ = ("_parts", "_seed")
 
     def __init__(self, seed: int = 0, most: int = MOST) -> None:
         """`seed`: a number that no client knows, so that none can make two that look alike."""
         self._seed = seed
-        self._most = most
-        self._new: dict[bytes, Part] = {}
-        self._old: dict[bytes, Part] = {}
+        self._parts = Lately[Part](most)
 
     def __len__(self) -> int:
-        return len(self._new) + len(self._old)
+        return len(self._parts)
 
     def read(self, raws: Sequence[Raw], reader: Callable[[Raw], Part]) -> list[Part]:
         """What each adds to a conversation; `reader` is asked for those that are new."""
-        new, old, seed = self._new, self._old, self._seed
+        kept, seed = self._parts, self._seed
         parts: list[Part] = []
         for raw in raws:
             fingerprint = xxh3_128_digest(raw, seed)
-            part = new.get(fingerprint)
+            part = kept.find(fingerprint)
             if part is None:
-                part = old.get(fingerprint)
-                if part is None:
-                    part = reader(raw)
-                new[fingerprint] = part
+                part = reader(raw)
+                kept.keep(fingerprint, part)
             parts.append(part)
-        if len(new) > self._most:
-            # The older half is forgotten when the newer is full.
-            self._old, self._new = new, {}
         return parts

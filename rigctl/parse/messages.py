@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from rigctl.parse.chains import Part, digest, encode
+from rigctl.parse.chains import NOTHING, Part, digest, encode
 
 BILLING = re.compile(r"x-anthropic-billing-header:[^\n]*(?:\n|\Z)")
 """A line that changes with every request, at the very head of the system text (C18)."""
@@ -26,7 +26,6 @@ _TEXTS = frozenset({"text", "input_text", "output_text", "refusal", "summary_tex
 _CALLS = frozenset({"tool_use", "server_tool_use"})
 _CALL_ITEMS = frozenset({"function_call", "custom_tool_call", "local_shell_call", "mcp_call"})
 _RESULT_ITEMS = frozenset({"function_call_output", "custom_tool_call_output"})
-NO_TOOLS = Part(b"")
 _WHOLE_PICTURE = 64 * 1024
 _SLICES = 64
 _CALL_SHARE = 128
@@ -60,7 +59,7 @@ def read_system(system: object, leading: list[Any]) -> tuple[Part, str]:
 def read_tools(tools: object) -> Part:
     """The tools that a request offers, without the marks that clients move about on them."""
     if not isinstance(tools, list) or not tools:
-        return NO_TOOLS
+        return NOTHING
     data = _json([_still(tool) for tool in tools])
     return Part(digest(data), spaced(data))
 

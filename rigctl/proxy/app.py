@@ -86,7 +86,6 @@ class Proxy:
             self._admission,
             self._board,
             self._routes,
-            now,
             self._clock.wall,
         )
         judge = Judge(

@@ -38,7 +38,6 @@ class Booking:
         admission: Admission,
         board: Board,
         routes: RouteLog,
-        now: Callable[[], Mono],
         wall: Callable[[], Wall],
     ) -> None:
         self._metrics = metrics
@@ -46,7 +45,6 @@ class Booking:
         self._admission = admission
         self._board = board
         self._routes = routes
-        self._now = now
         self._wall = wall
         self.totals: dict[str, float] = dict.fromkeys(
             ("requests", "complete", "truncated", "failed", "refused", "cancelled", "resent"), 0.0

@@ -73,9 +73,9 @@ class Request:
         self.arrived = self.since = self.last_comment = now
         """`since` is of `state`."""
 
-    def flag(self, *names: str) -> None:
+    def flag(self, name: str) -> None:
         """Something about it that people should see."""
-        self.flags |= {*names}
+        self.flags |= {name}
 
     @property
     def label(self) -> str:

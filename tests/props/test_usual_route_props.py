@@ -9,6 +9,7 @@ from support_routing import LONG, STANDARD, talk
 from rigctl.core.clusters import Cluster, Estimate, RoutePolicy, Standing
 from rigctl.core.home import Found, Home
 from rigctl.core.ids import Mono
+from rigctl.core.route_case import case_of
 from rigctl.core.routing import by_the_rules
 from rigctl.core.usual_route import usual
 
@@ -94,18 +95,20 @@ def test_at_once_and_by_the_rules_are_one_decision(
         return
     decided["at home" if at_once.why.rule == "home" else "at once"] += 1
     assert at_once == by_the_rules(
-        ask,
-        guess,
-        clusters,
-        found,
-        policy,
-        NOW,
-        waited=0.0,
-        tried=frozenset(),
-        queue=0,
-        alone_in_prefill=False,
-        countable=True,
-        claimed=frozenset(),
+        case_of(
+            ask,
+            guess,
+            clusters,
+            found,
+            policy,
+            NOW,
+            waited=0.0,
+            tried=frozenset(),
+            queue=0,
+            alone_in_prefill=False,
+            countable=True,
+            claimed=frozenset(),
+        )
     )
 
 

@@ -290,7 +290,8 @@ class Exchange:
     def _press(self) -> None:
         """Join what has come, past a size: thousands of reads kept apart would stay with malloc."""
         if self._held > _LUMP:
-            self._lump = self._lump if self._lump is not None else bytearray()
+            if self._lump is None:
+                self._lump = bytearray()
             for part in self._parts:
                 self._lump += part
             self._parts.clear()
