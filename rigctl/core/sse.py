@@ -84,6 +84,11 @@ class Events:
             return self._open_at
         return self._seen - self._line_bytes
 
+    @property
+    def seen(self) -> int:
+        """Bytes so far."""
+        return self._seen
+
     def feed(self, data: bytes) -> list[Event]:
         """The events that these bytes have closed."""
         if (

@@ -162,6 +162,11 @@ class AnswerReader:
             return self._sent <= self._scanner.open_at
         return self._scanner.at_boundary
 
+    @property
+    def carried(self) -> int:
+        """Bytes of the body that the engine has sent."""
+        return self._scanner.seen + self.behind if self.stream else self._body_bytes
+
     def feed(self, data: bytes) -> None:
         """Bytes of the body as they came."""
         if not self.stream:

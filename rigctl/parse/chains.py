@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from hashlib import sha256
+from hashlib import blake2b
 from typing import NamedTuple
 
 from xxhash import xxh3_128_digest
@@ -130,9 +130,10 @@ class Chain:
 
 
 def digest(data: bytes) -> Digest:
-    """The first 16 bytes of SHA-256: nothing that a client sends is told by it, and nobody makes
-    two texts with the same. Digests are joined by XXH3, which reads none of the text."""
-    return sha256(data).digest()[:DIGEST]
+    """BLAKE2b of 16 bytes: nothing that a client sends is told by it, and nobody makes two texts
+    with the same. Digests are joined by XXH3, which reads none of the text."""
+    # Not SHA-256: OpenSSL's way to it touches 40 pages of memory more, which a request pays for.
+    return blake2b(data, digest_size=DIGEST).digest()
 
 
 def encode(text: str) -> bytes:

@@ -91,9 +91,9 @@ class Admission:
         now, policy, board = self._now(), self._board.policy, self._board
         ask = request.ask
         if ask.previous_response:
-            self.afterwards.settle()  # who gave it may be about to be written down
+            self.afterwards.learn()  # who gave it may be about to be told
         found = self.homes.find(ask, now, policy)
-        if found.home is not None and self.afterwards.settle():
+        if found.home is not None and self.afterwards.learn():
             found = self.homes.find(ask, now, policy)  # its last answer has told what it took
         request.found = found
         clusters = board.clusters()

@@ -1,9 +1,10 @@
 """Bookkeeping that no byte waits for: done when the bytes are on their way.
 
 Nobody can tell that it was put off. What decisions go by is done before anything is decided
-(`run`); metrics, sums and the log before anybody reads them (`settle`). Both are done by themselves
-a moment later: the next request of a client often comes in the very millisecond of the last
-answer's end, and its first byte does not wait for what the last one leaves to be written down.
+(`run`), what an answer taught before the next turn of its conversation is (`learn`), metrics, sums
+and the log before anybody reads them (`settle`). All are done by themselves a moment later: the
+next request of a client often comes in the very millisecond of the last answer's end, and its first
+byte does not wait for what the last one leaves to be written down.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ LATER = 0.005
 
 
 class Afterwards:
-    """Work that was put off, in its order."""
+    """Work that was put off, each kind in its order."""
 
-    __slots__ = ("_late", "_late_timer", "_soon", "_soon_timer")
+    __slots__ = ("_late", "_late_timer", "_lessons", "_soon", "_soon_timer")
 
     def __init__(self) -> None:
         self._soon: deque[Work] = deque()
         self._soon_timer: asyncio.TimerHandle | None = None
+        self._lessons: deque[Work] = deque()
         self._late: deque[Work] = deque()
         self._late_timer: asyncio.TimerHandle | None = None
 
@@ -41,11 +43,19 @@ class Afterwards:
             self._soon_timer = asyncio.get_running_loop().call_later(MOMENT, self._soon_is_due)
         self._soon.append(work)
 
+    def add_lesson(self, work: Work) -> None:
+        """Put off what the next turn of the same conversation goes by."""
+        self._wake_late()
+        self._lessons.append(work)
+
     def add_late(self, work: Work) -> None:
         """Put off what is only written down."""
+        self._wake_late()
+        self._late.append(work)
+
+    def _wake_late(self) -> None:
         if self._late_timer is None:
             self._late_timer = asyncio.get_running_loop().call_later(LATER, self._late_is_due)
-        self._late.append(work)
 
     def _soon_is_due(self) -> None:
         self._soon_timer = None
@@ -59,12 +69,17 @@ class Afterwards:
         """Do what decisions go by."""
         _do(self._soon)
 
-    def settle(self) -> bool:
-        """Do all of it; whether there was anything that was only to be written down."""
+    def learn(self) -> bool:
+        """Do what the next turn of a conversation goes by; whether there was any of it."""
         _do(self._soon)
-        had = bool(self._late)
-        _do(self._late)
+        had = bool(self._lessons)
+        _do(self._lessons)
         return had
+
+    def settle(self) -> None:
+        """Do all of it."""
+        self.learn()
+        _do(self._late)
 
 
 def _do(due: deque[Work]) -> None:

@@ -14,9 +14,9 @@ from rigctl.core.lengths import learn
 from rigctl.core.reading import NOT_YET, Reading
 from rigctl.core.repeats import says_the_same
 from rigctl.core.said import all_thought
+from rigctl.parse.answers import AnswerReader
 from rigctl.proxy.accounts import Accounts
 from rigctl.proxy.admission import Admission
-from rigctl.proxy.attempt import Attempt
 from rigctl.proxy.board import Board, Record
 from rigctl.proxy.live import Request
 from rigctl.proxy.metrics import Metrics
@@ -70,6 +70,26 @@ class Booking:
         """The engine is told to end it."""
         self._metrics.aborts.labels(record.name).inc()
 
+    def taught(self, request: Request, now: Mono) -> None:
+        """What the next turn of its conversation goes by, of what its answer told."""
+        attempt = request.attempt
+        if attempt is None or attempt.reader is None:
+            return
+        ask, homes, record = request.ask, self._admission.homes, self._board.get(request.cluster)
+        if ask.endpoint is Endpoint.RESPONSES and record is not None:
+            homes.gave(attempt.rid, record.name, record.row.run)
+        usage = attempt.reader.usage
+        if usage is None or usage.prompt is None:
+            return
+        self._admission.learnt = learn(self._admission.learnt, ask.size, usage.prompt)
+        if request.home is not None:
+            homes.taught(request.home, ask.size, usage.prompt)
+            cached: Reading = NOT_YET if usage.cached is None else float(usage.cached)
+            context = usage.prompt + (usage.completion or 0)
+            request.home = homes.answered(request.home, float(usage.prompt), cached, context, now)
+        if record is not None:
+            _note_prefill(request, record, usage)
+
     def ended(self, request: Request, outcome: str, now: Mono) -> None:
         """A request has come to its end, whatever it was."""
         cluster = request.cluster or ""
@@ -92,27 +112,20 @@ class Booking:
                 self._metrics.first_byte.labels(cluster).observe(waited)
         attempt = request.attempt
         if attempt is not None and attempt.reader is not None:
-            self._answered(request, attempt, cluster, outcome, now)
+            self._answered(request, attempt.reader, cluster, outcome)
         self._log(request, outcome, now)
 
     # ---- answers -------------------------------------------------------------------------
 
-    def _answered(
-        self, request: Request, attempt: Attempt, cluster: str, outcome: str, now: Mono
-    ) -> None:
-        reader = attempt.reader
-        assert reader is not None
-        record = self._board.get(request.cluster)
-        if request.ask.endpoint is Endpoint.RESPONSES and record is not None:
-            self._admission.homes.gave(attempt.rid, record.name, record.row.run)
+    def _answered(self, request: Request, reader: AnswerReader, cluster: str, outcome: str) -> None:
+        self._metrics.relayed.labels("out").inc(reader.carried)
         usage = reader.usage
         if outcome in ("complete", "truncated", "failed"):
             self._accounts.count(request.client, usage)
-        if usage is None:
-            if outcome == "complete":
-                self._metrics.uncounted.labels(cluster).inc()
-        else:
-            self._count(request, attempt, usage, cluster, now)
+        if usage is not None:
+            self._count(usage, cluster)
+        elif outcome == "complete":
+            self._metrics.uncounted.labels(cluster).inc()
         for said in reader.choices.values():
             if all_thought(said):
                 request.flag("all-thought")
@@ -123,9 +136,7 @@ class Booking:
         if "repeats" in request.flags:
             self._metrics.repeats.labels(cluster).inc()
 
-    def _count(
-        self, request: Request, attempt: Attempt, usage: Usage, cluster: str, now: Mono
-    ) -> None:
+    def _count(self, usage: Usage, cluster: str) -> None:
         for kind, tokens in (
             ("prompt", usage.prompt),
             ("cached", usage.cached),
@@ -134,26 +145,6 @@ class Booking:
         ):
             if tokens:
                 self._metrics.tokens.labels(cluster, kind).inc(tokens)
-        if usage.prompt is None:
-            return
-        ask, home, admission = request.ask, request.home, self._admission
-        admission.learnt = learn(admission.learnt, ask.size, usage.prompt)
-        if home is not None:
-            admission.homes.taught(home, ask.size, usage.prompt)
-            cached: Reading = NOT_YET if usage.cached is None else float(usage.cached)
-            context = usage.prompt + (usage.completion or 0)
-            request.home = admission.homes.answered(home, float(usage.prompt), cached, context, now)
-        self._prefill(request, attempt, usage)
-
-    def _prefill(self, request: Request, attempt: Attempt, usage: Usage) -> None:
-        """What reading this prompt took, where nothing else ran there that could disturb it."""
-        record = self._board.get(request.cluster)
-        first, sent = request.first_byte, request.sent
-        if record is None or first is None or sent is None or usage.cached is None:
-            return
-        uncached = (usage.prompt or 0) - usage.cached
-        if uncached >= UNCACHED and record.in_flight <= 1:
-            record.read(uncached, first - sent)
 
     # ---- the log -------------------------------------------------------------------------
 
@@ -193,6 +184,16 @@ class Booking:
             now - request.arrived,
             flags,
         )
+
+
+def _note_prefill(request: Request, record: Record, usage: Usage) -> None:
+    """What reading this prompt took, where nothing else ran there that could disturb it."""
+    first, sent = request.first_byte, request.sent
+    if first is None or sent is None or usage.cached is None:
+        return
+    uncached = (usage.prompt or 0) - usage.cached
+    if uncached >= UNCACHED and record.in_flight <= 1:
+        record.read(uncached, first - sent)
 
 
 def _with_notes(say: str, notes: tuple[str, ...]) -> str:

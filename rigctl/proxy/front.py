@@ -45,7 +45,6 @@ class Front:
     ) -> None:
         self._live = live
         self._metrics = metrics
-        self._relayed = metrics.relayed.labels("in")
         self._now = now
         self._table = table
         self._serve = serve
@@ -113,6 +112,7 @@ class Front:
         try:
             await self._serve(request)
         finally:
+            self._metrics.relayed.labels("in").inc(len(body))
             self._live.bodies -= len(body)
             request.body = b""
             self._live.remove(request)
@@ -146,5 +146,4 @@ class Front:
         if self._live.bodies + len(body) > policy.memory_limit:
             await self._no_memory(exchange, dialect, policy.memory_limit)
             return None
-        self._relayed.inc(len(raw))
         return body

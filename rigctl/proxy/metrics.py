@@ -106,7 +106,9 @@ class Metrics:
             "Seconds that answers were silent while a prompt was read",
             "cluster",
         )
-        self.relayed = _counter(registry, "relayed_bytes", "Body bytes carried", "direction")
+        self.relayed = _counter(
+            registry, "relayed_bytes", "Body bytes carried, decoded", "direction"
+        )
         registry.register(_Living(gauges))
 
     def text(self) -> bytes:

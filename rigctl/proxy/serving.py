@@ -98,7 +98,9 @@ class Serving:
             request.exchange.on_writable = None
             request.exchange.on_half_close = None
             now = self._now()
-            self._admission.afterwards.add_late(lambda: self._booking.ended(request, outcome, now))
+            afterwards = self._admission.afterwards
+            afterwards.add_lesson(lambda: self._booking.taught(request, now))
+            afterwards.add_late(lambda: self._booking.ended(request, outcome, now))
 
     def left(self, request: Request) -> None:
         """The client has gone, or a person ended it."""

@@ -41,20 +41,24 @@ async def test_work_that_fails_is_logged_and_keeps_none_behind_it(
 
 
 async def test_what_is_only_written_down_waits_for_no_decision() -> None:
-    """`run` leaves it; `settle` does all, what decisions go by first, and says if there was any."""
+    """`run` leaves it, `learn` too; `settle` does all, what decisions go by first."""
     after, done = Afterwards(), list[str]()
     after.add_late(lambda: done.append("late"))
+    after.add_lesson(lambda: done.append("lesson"))
     after.add(lambda: done.append("soon"))
     after.run()
     assert done == ["soon"]
     after.add(lambda: done.append("soon"))
-    assert after.settle()
-    assert done == ["soon", "soon", "late"]
-    assert not after.settle()
+    assert after.learn()
+    assert done == ["soon", "soon", "lesson"]
+    assert not after.learn()
+    after.settle()
+    assert done == ["soon", "soon", "lesson", "late"]
 
 
-async def test_what_is_only_written_down_is_done_by_itself() -> None:
+@pytest.mark.parametrize("kind", ["add_lesson", "add_late"])
+async def test_what_no_decision_goes_by_is_done_by_itself(kind: str) -> None:
     """A moment later, whether or not anything is decided."""
     after, done = Afterwards(), asyncio.Event()
-    after.add_late(done.set)
+    getattr(after, kind)(done.set)
     await asyncio.wait_for(done.wait(), MOMENT + 5)

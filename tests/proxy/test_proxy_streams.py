@@ -176,6 +176,9 @@ async def test_only_the_usage_that_we_asked_for_is_swallowed(
         assert engine.asked[0]["stream_options"]["include_usage"] is True
         page = (await made.http.get("127.0.0.1", made.port, "/metrics")).body.decode()
         assert 'rigctl_tokens_total{cluster="standard",kind="cached"} 79.0' in page
+        carried = {"in": len(json.dumps(asked)), "out": len(b"".join(parts))}
+        for way, size in carried.items():
+            assert f'rigctl_relayed_bytes_total{{direction="{way}"}} {size}.0' in page
 
 
 @pytest.mark.case("C46")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Protocol, cast
 
 from rigctl.adapters.http1.errors import BrokenAnswerError, DisconnectedError, PeerError
@@ -16,10 +16,11 @@ SLICE: Final = 256 * 1024
 so that a large body handed over whole would lie in memory two or three times."""
 IN_ONE_WRITE: Final = 64 * 1024
 """A request up to this size is joined and leaves in one write, in one packet where it fits."""
-SMALL: Final = 4 * 1024
-"""Of a larger one, first parts up to this size leave with the head."""
 BUFFERED: Final = 1024 * 1024
 """Bytes the transport may hold before the rest of a body waits."""
+
+
+Piece = bytes | memoryview
 
 
 class Sink(Protocol):
@@ -99,7 +100,7 @@ class Link(asyncio.Protocol):
         self._answered = False
         self._between = False
         """What came so far ends between two chunks: a whole one needs no parser."""
-        self._outgoing: deque[bytes | memoryview] = deque()
+        self._outgoing: deque[list[Piece]] = deque()
         self._full = False
         self._paused = False
 
@@ -112,9 +113,7 @@ class Link(asyncio.Protocol):
         """Free, and not known to be closed."""
         return self.alive and self._sink is None and not self._transport.is_closing()
 
-    def send(
-        self, head: bytes, parts: Sequence[bytes | memoryview], sink: Sink, *, bodiless: bool
-    ) -> Relayed:
+    def send(self, head: bytes, parts: Sequence[Piece], sink: Sink, *, bodiless: bool) -> Relayed:
         """Write one request. `bodiless`: the answer ends with its head (it was a HEAD)."""
         self._sink = sink
         self._handle = handle = Relayed(self, self.used)
@@ -127,18 +126,13 @@ class Link(asyncio.Protocol):
         if len(head) + sum(map(len, parts)) <= IN_ONE_WRITE:
             self._transport.write(b"".join((head, *parts)))
         else:
-            small = 0
-            while small < len(parts) and len(parts[small]) <= SMALL:
-                small += 1
-            self._outgoing.append(b"".join((head, *parts[:small])))
-            for part in parts[small:]:
-                self._outgoing.extend(_slices(part))
+            self._outgoing.extend(_portions((head, *parts)))
             self._pump()
         return handle
 
     def _pump(self) -> None:
         while self._outgoing and not self._full:
-            self._transport.write(self._outgoing.popleft())
+            self._transport.writelines(self._outgoing.popleft())
 
     def pause_writing(self) -> None:
         self._full = True
@@ -252,10 +246,25 @@ class Link(asyncio.Protocol):
         self._transport.abort()
 
 
-def _slices(part: bytes | memoryview) -> Iterator[bytes | memoryview]:
-    if len(part) <= SLICE:
-        yield part
+def _portions(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+    """What leaves in one write each: an engine that is woken finds much to read."""
+    portion: list[Piece] = []
+    size = 0
+    for piece in pieces:
+        for part in _slices(piece):
+            portion.append(part)
+            size += len(part)
+            if size >= SLICE:
+                yield portion
+                portion, size = [], 0
+    if portion:
+        yield portion
+
+
+def _slices(piece: Piece) -> Iterator[Piece]:
+    if len(piece) <= SLICE:
+        yield piece
         return
-    view = memoryview(part)
-    for start in range(0, len(part), SLICE):
+    view = memoryview(piece)
+    for start in range(0, len(piece), SLICE):
         yield view[start : start + SLICE]
