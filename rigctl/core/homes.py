@@ -230,7 +230,6 @@ class Homes:
             session.learnt = found.session.learnt
         if ask.chain or ask.opening or ask.session is not None:
             self._index.sessions[home.label] = session  # `record` gives it what it is found by
-            self._bound()
         return session
 
     def _label(self, tip: Digest) -> str:
@@ -244,6 +243,7 @@ class Homes:
 
     def record(self, home: Home, ask: Ask, tokens: int) -> None:
         """The session of a claimed home is found again by what this request says."""
+        self._bound()
         label = home.label
         session = self._index.sessions.get(label)
         if session is None or not (ask.chain or ask.opening or ask.session is not None):
@@ -252,7 +252,8 @@ class Homes:
         chain, turns, key = session.chain, session.turns, session.key
         grows = end >= session.end or ask.endpoint is Endpoint.COMPLETIONS
         if ask.chain and (grows or not chain):
-            chain = {ask.chain[place]: place for place in kept(len(ask.chain))}
+            # Not the head's: all agents of one kind share it, and it decides nothing.
+            chain = {ask.chain[place]: place for place in kept(len(ask.chain)) if place}
             turns = {ask.turns[place]: place for place in kept(len(ask.turns))}
             session.end, session.turns_end = end, len(ask.turns) - 1
         if ask.chain:

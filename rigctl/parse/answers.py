@@ -20,8 +20,16 @@ MOST_HELD = 64 * 1024
 MOST_LATER = 64 * 1024
 """Bytes of whole events that are put off; past it they are read unasked."""
 _FIELDS = (b"data: ", b"event:")
-_SIZES = {b"%x" % size: size for size in range(1, 0x1000)}
-"""Of chunks, as servers write them; looked up, for that is faster than reading them."""
+"""How the first line of an event begins, in six bytes."""
+_SIZE_LINES = {
+    len(line) + size + 2: (line, len(line))
+    for size in range(1, 0x1000)
+    for line in (b"%x\r\n" % size,)
+}
+"""Bytes of a whole chunk in its frame -> its first line, as servers write it. No two sizes make
+frames of one length, and to look a line up is faster than to read it."""
+
+_NO_LINE = (b"?", 0)
 
 _TAKE: dict[Endpoint, Callable[[Answer, Event], bool]] = {
     Endpoint.MESSAGES: take_messages.take,
@@ -182,17 +190,16 @@ class AnswerReader:
 
         False, and nothing was taken: it is not one whole chunk of whole events that need no change.
         """
-        at = frame.find(b"\r", 1, 4)
-        if not self._even or _SIZES.get(frame[:at]) != len(frame) - at - 4:
+        line, at = _SIZE_LINES.get(len(frame), _NO_LINE)
+        if not self._even or frame[:at] != line or frame[-2:] != b"\r\n":
             return False
-        if frame[at : at + 2] != b"\r\n" or frame[-2:] != b"\r\n":
-            return False
-        return self._put_off(frame[at + 2 : -2])
+        return self._put_off(frame[at:-2])
 
     def _put_off(self, data: bytes) -> bool:
         """To be read later, where it is whole events and nothing else, to whoever stands between
         two, and no usage of ours among them."""
-        if not (data.endswith(b"\n\n") and data.startswith(_FIELDS)) or b"\r" in data:
+        # Slices: `startswith` and `endswith` take three times as long, and this is every token.
+        if data[-2:] != b"\n\n" or data[:6] not in _FIELDS or b"\r" in data:
             return False
         if self._swallow and b'"usage"' in data:
             return False

@@ -6,10 +6,9 @@ from collections import OrderedDict, deque
 from dataclasses import replace
 
 from rigctl.core.flow import RouteRecord
+from rigctl.core.homes import MOST_SESSIONS
 
 KEPT = 500
-OWNERS = 4_096
-"""Sessions whose client is remembered: as many as have a home."""
 
 
 class RouteLog:
@@ -20,6 +19,7 @@ class RouteLog:
         self._seq = 0
         self._told = 0
         self._owners: OrderedDict[str, str] = OrderedDict()
+        """Of as many sessions as have a home."""
 
     def add(self, record: RouteRecord) -> None:
         """Keep one decision with its outcome; its number is given here."""
@@ -28,7 +28,7 @@ class RouteLog:
         if record.session:
             self._owners[record.session] = record.client
             self._owners.move_to_end(record.session)
-            if len(self._owners) > OWNERS:
+            if len(self._owners) > MOST_SESSIONS:
                 self._owners.popitem(last=False)
 
     def owner(self, session: str) -> str:

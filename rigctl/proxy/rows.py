@@ -91,19 +91,19 @@ class Rows:
         busy = {request.label for request in requests}
         homes = self._homes()
         resting = [
-            self._resting(home, now)
-            for home in homes.all()
-            if home.label not in busy and now - home.seen <= RESTING
+            home for home in homes.all() if home.label not in busy and now - home.seen <= RESTING
         ]
-        everything = rows + resting
+        room = max(0, MOST_SESSIONS - len(rows))
+        more = max(0, len(rows) + len(resting) - MOST_SESSIONS)
+        rows += [self._resting(home, now) for home in resting[:room]]
         waiting = [each for each in requests if each.cluster is None]
         self._count_stalls(behind, now)
         self._paces.forget(each.id for each in requests)
         self._loops.forget(each.id for each in requests)
         return FlowRows(
             at=now,
-            sessions=tuple(everything[:MOST_SESSIONS]),
-            more_sessions=max(0, len(everything) - MOST_SESSIONS),
+            sessions=tuple(rows[:MOST_SESSIONS]),
+            more_sessions=more,
             clients=self._accounts.rows(self._board.table.clients),
             clusters=tuple(
                 self._cluster(record, homes, culprits, behind, now) for record in self._board
