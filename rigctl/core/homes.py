@@ -77,26 +77,13 @@ class Homes:
             match=found,
         )
 
-    def settle(
-        self,
-        ask: Ask,
-        cluster: GroupName,
-        run: str,
-        now: Mono,
-        tokens: int,
-        policy: RoutePolicy,
-    ) -> Home:
-        """It was sent to `cluster`: that is its session's home from now on. `tokens`: its prompt,
-        as estimated. Returns the home with the label that all its turns bear."""
-        home = self.claim(ask, self.find(ask, now, policy), cluster, run, now, tokens)
-        self.record(home, ask, tokens)
-        return home
-
     def claim(
         self, ask: Ask, where: Found, cluster: GroupName, run: str, now: Mono, tokens: int
     ) -> Home:
-        """The first half of `settle`, which names the session; `record` is the other half, due
-        before anything else is asked of the homes. `where`: by `find`, and nothing since."""
+        """It is sent to `cluster`: that is its session's home from now on. `tokens`: its prompt, as
+        estimated; `where`: by `find`, and nothing since. Returns the home with the label that all
+        its turns bear. `record` is the other half, due before anything else is asked of the homes.
+        """
         found = where.match
         if found is not None and found.own:
             session = found.session
@@ -130,7 +117,7 @@ class Homes:
         return session.home
 
     def ended(self, home: Home) -> None:
-        """A request that was settled there ended, however: once for every `settle`."""
+        """A request that was sent there ended, however: once for every `claim`."""
         session = self._index.sessions.get(home.label)
         if session is not None and session.running:
             session.running -= 1
@@ -172,13 +159,6 @@ class Homes:
         return ended
 
     # ---- over a restart of the proxy ---------------------------------------------------
-
-    def to_json(self) -> list[dict[str, Any]]:
-        """Every session as a row of plain values: digests, no text."""
-        return [
-            *(home_rows.row(each) for each in self._index.sessions.values()),
-            *(home_rows.given(each, *at) for each, at in self._answers.items()),
-        ]
 
     def changes(self) -> list[dict[str, Any]]:
         """Rows of what changed since the last call; an ended session's row says only that. Rows

@@ -6,19 +6,20 @@ import json
 from dataclasses import replace
 
 import pytest
+from support_homes import settle
 from support_routing import LONG, POLICY, STANDARD, Rig, talk
 
-from rigctl.core.ask import Endpoint
+from rigctl.core.ask import Ask, Endpoint
 from rigctl.core.clusters import RoutePolicy
-from rigctl.core.home import MOST_DIGESTS, kept
+from rigctl.core.home import MOST_DIGESTS, Home, kept
 from rigctl.core.homes import Homes
-from rigctl.core.ids import Mono
+from rigctl.core.ids import GroupName, Mono
 
 HEAD = "You are a coding agent. " * 600
 
 
-def _settle(homes: Homes, ask: object, at: float = 0.0, cluster: object = STANDARD):  # type: ignore[no-untyped-def]
-    home = homes.settle(ask, cluster, "s1", Mono(at), 5_000, POLICY)  # type: ignore[arg-type]
+def _settle(homes: Homes, ask: Ask, at: float = 0.0, cluster: GroupName = STANDARD) -> Home:
+    home = settle(homes, ask, cluster, "s1", at, 5_000, POLICY)
     homes.ended(home)
     return home
 
@@ -131,14 +132,14 @@ def test_an_id_renewed_with_every_request_hides_no_session() -> None:
 def test_a_branch_goes_where_its_trunk_is_under_its_own_label() -> None:
     """The shared prefix is cached there; only that much is counted as lost elsewhere."""
     homes = Homes()
-    trunk = homes.settle(talk("q"), LONG, "l1", Mono(0.0), 1_000, POLICY)
+    trunk = settle(homes, talk("q"), LONG, "l1", 0.0, 1_000, POLICY)
     ask = talk("q", "a: x", "r")
-    homes.settle(ask, LONG, "l1", Mono(1.0), 9_000, POLICY)
+    settle(homes, ask, LONG, "l1", 1.0, 9_000, POLICY)
     found = homes.find(talk("q", "a: other", "s"), Mono(2.0), POLICY)
     assert found.branch
     assert found.home is not None
     assert (found.home.cluster, found.tokens, found.label) == (LONG, 1_000, "")
-    branch = homes.settle(talk("q", "a: other", "s"), LONG, "l1", Mono(2.0), 2_000, POLICY)
+    branch = settle(homes, talk("q", "a: other", "s"), LONG, "l1", 2.0, 2_000, POLICY)
     assert branch.label != trunk.label
 
 
@@ -196,7 +197,7 @@ def test_the_owners_rule_takes_the_opening_and_nothing_else() -> None:
     policy = replace(POLICY, session_rule="opening")
     homes = Homes()
     first = talk("one", head=HEAD, session="a")
-    home = homes.settle(first, STANDARD, "s1", Mono(0.0), 5_000, policy)
+    home = settle(homes, first, STANDARD, "s1", 0.0, 5_000, policy)
     found = homes.find(talk("two", head=HEAD, session="b"), Mono(1.0), policy)
     assert (found.label, found.source) == (home.label, "opening")
     assert homes.find(talk("two", head="short"), Mono(1.0), policy).home is None
@@ -221,7 +222,7 @@ def test_what_ended_is_told_once_for_its_former_engine() -> None:
     """Silent too long, pushed out, or moved: the engine may close its session."""
     homes = Homes(most=2)
     labels = [_settle(homes, talk(f"q{n}"), float(n)).label for n in range(3)]
-    homes.settle(talk("q2", "a: x", "r"), LONG, "l1", Mono(3.0), 1, POLICY)
+    settle(homes, talk("q2", "a: x", "r"), LONG, "l1", 3.0, 1, POLICY)
     ended = homes.expired(Mono(4.0), POLICY)
     assert [(each.label, each.cluster) for each in ended] == [
         (labels[0], STANDARD),
@@ -245,7 +246,7 @@ def test_answers_tell_how_much_lies_there() -> None:
 
 
 def test_homes_live_through_a_restart_without_a_text() -> None:
-    """Whole or by changes, through JSON; broken rows and rows of another boot cost themselves."""
+    """By what changed, through JSON; broken rows and rows of another boot cost themselves."""
     homes = Homes()
     journal: list[object] = []
     for n in range(5):
@@ -253,18 +254,18 @@ def test_homes_live_through_a_restart_without_a_text() -> None:
         _settle(homes, ask, float(n))
         journal += homes.changes()
     ask = talk("secret words 3", "a: x", "r", "a: y", "s", session="id3")
-    homes.ended(homes.settle(ask, LONG, "l1", Mono(9.0), 77, POLICY))
+    homes.ended(settle(homes, ask, LONG, "l1", 9.0, 77, POLICY))
     journal += homes.changes()
-    text = json.dumps(homes.to_json())
+    text = json.dumps(journal)
     assert "secret" not in text
-    for rows in (json.loads(text), json.loads(json.dumps(journal))):
-        again, bad = Homes.from_json([*rows, {"label": 3}, None], Mono(10.0))
-        assert bad == 2
-        assert again.all() == homes.all()
-        for n in range(5):
-            ask = talk(f"secret words {n}", "a: x", "r", "a: y", "s", session=f"id{n}")
-            assert again.find(ask, Mono(10.0), POLICY) == homes.find(ask, Mono(10.0), POLICY)
-    assert Homes.from_json(homes.to_json(), Mono(5.0))[1] == 1
+    rows = json.loads(text)
+    again, bad = Homes.from_json([*rows, {"label": 3}, None], Mono(10.0))
+    assert bad == 2
+    assert again.all() == homes.all()
+    for n in range(5):
+        ask = talk(f"secret words {n}", "a: x", "r", "a: y", "s", session=f"id{n}")
+        assert again.find(ask, Mono(10.0), POLICY) == homes.find(ask, Mono(10.0), POLICY)
+    assert Homes.from_json(rows, Mono(5.0))[1] == 1
 
 
 def test_a_session_keeps_a_bounded_number_of_digests() -> None:
@@ -284,10 +285,9 @@ def test_only_the_cluster_that_gave_a_response_is_remembered_with_it() -> None:
     ask = talk("go on", previous="resp_1")
     assert homes.find(ask, Mono(0.0), RoutePolicy()).pinned == (LONG, "l1")
     assert homes.find(talk("x", previous="resp_2"), Mono(0.0), RoutePolicy()).pinned is None
-    told, whole = homes.changes(), homes.to_json()
+    told = homes.changes()
     assert homes.changes() == []
-    for rows in (told, whole):
-        again, bad = Homes.from_json(json.loads(json.dumps(rows)), Mono(1.0))
-        assert bad == 0
-        assert again.changes() == []
-        assert again.find(ask, Mono(1.0), RoutePolicy()).pinned == (LONG, "l1")
+    again, bad = Homes.from_json(json.loads(json.dumps(told)), Mono(1.0))
+    assert bad == 0
+    assert again.changes() == []
+    assert again.find(ask, Mono(1.0), RoutePolicy()).pinned == (LONG, "l1")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
+from support_homes import settle
 from support_routing import LONG, POLICY, STANDARD, talk
 
 from rigctl.core.ask import Ask
@@ -51,6 +52,8 @@ class Play:
 
     def __init__(self) -> None:
         self.homes = Homes()
+        self.saved: list[object] = []
+        """What the file of homes holds."""
         self.agents: list[Agent] = []
         self.now = 0.0
         self.words = 0
@@ -69,7 +72,7 @@ class Play:
             assert found.label == expected.label, (agent, found)
             assert found.home is not None
             assert found.home.cluster == expected.cluster
-        agent.home = self.homes.settle(ask, to, "run", Mono(self.now), 1_000, POLICY)
+        agent.home = settle(self.homes, ask, to, "run", self.now, 1_000, POLICY)
         if expected is not None:
             assert agent.home.label == expected.label
         self.homes.ended(agent.home)
@@ -77,8 +80,8 @@ class Play:
     def step(self, what: str, who: int, kind: int, flag: bool) -> None:
         to = LONG if (who + self.words) % 3 == 0 else STANDARD
         if what == "restart":
-            rows = json.loads(json.dumps(self.homes.to_json()))
-            self.homes, bad = Homes.from_json(rows, Mono(self.now))
+            self.saved += json.loads(json.dumps(self.homes.changes()))
+            self.homes, bad = Homes.from_json(self.saved, Mono(self.now))
             assert bad == 0
             return
         if what == "start" or not self.agents:
@@ -141,7 +144,7 @@ def test_bounded_whatever_comes(play: list[tuple[str, int, int, bool]], most: in
     homes = Homes(most)
     for at, (_, who, kind, flag) in enumerate(play):
         texts = [f"q{who}", "a: x", f"r{kind}"][: 1 + 2 * flag]
-        homes.settle(talk(*texts, session=f"s{who}"), STANDARD, "r", Mono(at), 10, POLICY)
+        settle(homes, talk(*texts, session=f"s{who}"), STANDARD, "r", at, 10, POLICY)
         assert len(homes) <= most
         index = homes._index
         for table in (index.chain, index.turns, index.opening, index.ids):

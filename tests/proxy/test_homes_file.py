@@ -8,8 +8,9 @@ import os
 from pathlib import Path
 
 import pytest
+from support_homes import settle
 
-from rigctl.core.ask import Endpoint
+from rigctl.core.ask import Ask, Endpoint
 from rigctl.core.clusters import RoutePolicy
 from rigctl.core.homes import Homes
 from rigctl.core.ids import GroupName, Mono
@@ -17,19 +18,19 @@ from rigctl.parse.asks import read_ask
 from rigctl.proxy import homes_file
 from rigctl.proxy.homes_file import HomesFile, shorten
 
+STANDARD = GroupName("standard")
 NOW = Mono(1_000.0)
 LATER = Mono(2_000.0)
 
 
-def ask(text: str) -> object:
+def ask(text: str) -> Ask:
     body = {"messages": [{"role": "user", "content": text}]}
     return read_ask(Endpoint.CHAT, (), json.dumps(body).encode())
 
 
-def settle(homes: Homes, text: str) -> str:
+def settled(homes: Homes, text: str) -> str:
     """One turn of the session that begins so; its label."""
-    home = homes.settle(ask(text), GroupName("standard"), "one", NOW, 10, RoutePolicy())
-    return home.label
+    return settle(homes, ask(text), STANDARD, "one", NOW, 10, RoutePolicy()).label
 
 
 def known(path: Path) -> set[str]:
@@ -41,27 +42,29 @@ def test_what_was_saved_is_found_again_by_nobody_else(tmp_path: Path) -> None:
     """Sessions and responses; and the file is its owner's alone, without a word of any prompt."""
     path = tmp_path / "homes.json"
     file, homes = HomesFile(path), Homes()
-    labels = {settle(homes, f"secret {number}") for number in range(5)}
+    labels = {settled(homes, f"secret {number}") for number in range(5)}
     homes.gave("resp_1", GroupName("long"), "two")
     file.save(homes)
     assert known(path) == labels
     assert path.stat().st_mode & 0o777 == 0o600
     assert b"secret" not in path.read_bytes()
     again = HomesFile(path).load(LATER)
-    assert len(again.to_json()) == 6
+    assert len(again) == 5
+    follows = ask("go on")._replace(previous_response="resp_1")
+    assert again.find(follows, LATER, RoutePolicy()).pinned == ("long", "two")
 
 
 def test_a_torn_line_costs_itself_and_not_the_next(tmp_path: Path) -> None:
     """The last line of a proxy that was killed in mid-write."""
     path = tmp_path / "homes.json"
     homes = Homes()
-    first = settle(homes, "first")
+    first = settled(homes, "first")
     HomesFile(path).save(homes)
     with path.open("ab") as file:
         file.write(b'{"label":"abcd')
     successor = HomesFile(path)
     homes = successor.load(LATER)
-    second = settle(homes, "second")
+    second = settled(homes, "second")
     successor.save(homes)
     assert known(path) == {first, second}
 
@@ -72,7 +75,7 @@ def test_a_full_disk_costs_nothing_that_is_still_known_when_it_has_room(
     """Said once, however long it lasts; then everything is written, a half line or not."""
     path = tmp_path / "homes.json"
     file, homes = HomesFile(path), Homes()
-    labels = {settle(homes, "before")}
+    labels = {settled(homes, "before")}
     file.save(homes)
     real = os.open
     with monkeypatch.context() as patched, caplog.at_level(logging.WARNING):
@@ -84,11 +87,11 @@ def test_a_full_disk_costs_nothing_that_is_still_known_when_it_has_room(
 
         patched.setattr(homes_file.os, "open", full)
         for number in range(3):
-            labels.add(settle(homes, f"while it was full {number}"))
+            labels.add(settled(homes, f"while it was full {number}"))
             file.save(homes)
     assert os.open is real
     assert len([each for each in caplog.messages if "No space left" in each]) == 1
-    labels.add(settle(homes, "after"))
+    labels.add(settled(homes, "after"))
     file.save(homes)
     assert known(path) == labels
 
@@ -100,7 +103,7 @@ def test_what_is_owed_to_a_full_disk_has_an_end(
     monkeypatch.setattr(homes_file, "MOST_OWED", 10)
     file, homes = HomesFile(tmp_path / "no" / "homes.json"), Homes()
     for number in range(30):
-        settle(homes, f"{number}")
+        settled(homes, f"{number}")
         file.save(homes)
     assert len(file._owed) == 10
 
@@ -112,11 +115,11 @@ def test_a_file_of_many_turns_is_shortened_beside_the_streams(
     monkeypatch.setattr(homes_file, "REWRITE", 20)
     path = tmp_path / "homes.json"
     file, homes = HomesFile(path), Homes()
-    labels = {settle(homes, f"session {number}") for number in range(4)}
+    labels = {settled(homes, f"session {number}") for number in range(4)}
     for number in range(60):
         homes.answered(homes.all()[-1], 10.0, 0.0, 20 + number, NOW)
         file.save(homes)
-    labels.add(settle(homes, "last"))
+    labels.add(settled(homes, "last"))
     file.save(homes, last=True)
     assert known(path) == labels
     assert max(each.tokens for each in HomesFile(path).load(LATER).all()) == 79
@@ -156,7 +159,7 @@ def test_a_file_that_cannot_be_shortened_stays_as_it_is(
     with caplog.at_level(logging.WARNING):
         labels = set()
         for number in range(8):
-            labels.add(settle(homes, f"{number}"))
+            labels.add(settled(homes, f"{number}"))
             file.save(homes)
         file.save(homes, last=True)
     assert known(path) == labels

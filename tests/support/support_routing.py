@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
+from support_homes import settle
+
 from rigctl.core import lengths
 from rigctl.core.ask import Ask, Dialect, Endpoint, SessionId, Size
 from rigctl.core.clusters import Cluster, Decision, Estimate, Refuse, RoutePolicy, Send, Standing
@@ -102,7 +104,7 @@ class Rig:
             in_flight=cluster.in_flight + 1,
             held_tokens=cluster.held_tokens + lengths.held(estimate, ask.output, self.policy),
         )
-        home = self.homes.settle(ask, decision.to, cluster.run, now, estimate.likely, self.policy)
+        home = settle(self.homes, ask, decision.to, cluster.run, now, estimate.likely, self.policy)
         self.under_way.append(home)
         return decision, home
 

@@ -20,7 +20,6 @@ from rigctl.adapters.http1.errors import (
     UnreachableError,
 )
 from rigctl.adapters.http1.exchange import Exchange
-from rigctl.adapters.http1.forwarding import forwardable
 from rigctl.adapters.http1.link import Relayed, Sink
 from rigctl.adapters.http1.messages import (
     Headers,
@@ -57,6 +56,5 @@ __all__ = [
     "TimedOutError",
     "UnreachableError",
     "Wording",
-    "forwardable",
     "write_fields",
 ]
