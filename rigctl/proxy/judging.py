@@ -25,8 +25,9 @@ log = logging.getLogger(__name__)
 
 VERDICT = 3.0
 """Seconds to wait for the daemon's word on why a server died."""
-TOGETHER = 1.0
-"""Seconds within which two losses are one event."""
+TOGETHER = 10.0
+"""Seconds within which two losses are of one crash: no server is up again so soon, and on a busy
+machine the last socket of a killed one closes seconds after the first."""
 QUARANTINE = 600.0
 COME_BACK = 5
 """Seconds after which one whose engine answered 503 may ask again."""

@@ -84,6 +84,28 @@ async def test_a_server_lost_before_its_first_byte_goes_unnoticed(
         await lost.start()
 
 
+async def test_the_losses_of_one_crash_may_come_a_while_apart(tmp_path: Path) -> None:
+    """The last of two prompts was not alone: the other's connection only broke before its own."""
+    asked = asyncio.Semaphore(0)
+    breaks = {"a": asyncio.Event(), "b": asyncio.Event()}
+
+    async def dies(exchange: Exchange, body: dict[str, Any]) -> None:
+        asked.release()
+        await breaks[body["messages"][0]["content"]].wait()
+        exchange.abort()
+
+    async with rig(
+        tmp_path, Engine("standard", dies), Engine("long", short, window=524_288)
+    ) as made:
+        waiting = {text: asyncio.create_task(made.ask(say(text, stream=False))) for text in breaks}
+        for _ in waiting:
+            await asked.acquire()
+        for text, task in waiting.items():
+            breaks[text].set()
+            assert (await task).status == 200
+            await asyncio.sleep(1.5)
+
+
 async def test_a_server_that_does_not_listen_costs_nothing(tmp_path: Path) -> None:
     """The next one answers, and nobody is sent to the dead one again."""
     gone = Engine("standard", short)
