@@ -166,7 +166,7 @@ def machine(effort: Effort) -> dict[str, str]:
     """What the figures were measured on, and how busy it was."""
     busy, cores = os.getloadavg()[0], os.cpu_count() or 1
     return {
-        # How Python was built is a quarter of our figures: a distribution's is better than most.
+        # Which build of Python it is shows in our figures.
         "python": f"{platform.python_version()} of {sys.base_prefix}",
         "kernel": platform.release(),
         "cores": str(cores),

@@ -71,7 +71,7 @@ class Afterwards:
 
     def learn(self) -> bool:
         """Do what the next turn of a conversation goes by; whether there was any of it."""
-        _do(self._soon)
+        self.run()
         had = bool(self._lessons)
         _do(self._lessons)
         return had

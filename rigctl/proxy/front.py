@@ -45,6 +45,7 @@ class Front:
     ) -> None:
         self._live = live
         self._metrics = metrics
+        self._relayed = metrics.relayed.labels("in")
         self._now = now
         self._table = table
         self._serve = serve
@@ -112,7 +113,7 @@ class Front:
         try:
             await self._serve(request)
         finally:
-            self._metrics.relayed.labels("in").inc(len(body))
+            self._relayed.inc(len(body))
             self._live.bodies -= len(body)
             request.body = b""
             self._live.remove(request)

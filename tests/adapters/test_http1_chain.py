@@ -18,7 +18,7 @@ GET = b"GET / HTTP/1.1\r\nhost: other\r\nte: trailers\r\nconnection: close, te\r
 
 def named(headers: Headers, name: bytes) -> Headers:
     """What goes on is named, as the endpoint does: nothing of a connection is among it."""
-    return tuple(dict(pair for pair in headers if pair[0] == name).items())
+    return tuple(pair for pair in headers if pair[0] == name)[:1]
 
 
 class Joint:
@@ -138,7 +138,7 @@ async def test_odd_framing_upstream_is_clean_framing_here() -> None:
     head, _, body = got.partition(b"\r\n\r\n")
     assert head.split(b"\r\n") == [
         b"HTTP/1.1 200 OK",
-        b"date: b",
+        b"date: a",
         b"transfer-encoding: chunked",
         b"connection: close",
     ]

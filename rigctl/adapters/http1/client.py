@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
 from rigctl.adapters.http1.errors import DisconnectedError, TimedOutError, UnreachableError
-from rigctl.adapters.http1.link import Link, Relayed, Sink
+from rigctl.adapters.http1.link import Link, Piece, Relayed, Sink
 from rigctl.adapters.http1.messages import Limits, Response, write_request_head
 from rigctl.adapters.http1.stream import ANSWER_LIMIT, Inbox, ResponseStream
 
@@ -51,7 +51,7 @@ class HttpClient:
         port: int,
         path: str,
         headers: Fields,
-        parts: Sequence[bytes | memoryview],
+        parts: Sequence[Piece],
         sink: Sink,
         *,
         connect_timeout: float = 3.0,
@@ -82,7 +82,7 @@ class HttpClient:
         port: int,
         path: str,
         headers: Fields,
-        parts: Sequence[bytes | memoryview],
+        parts: Sequence[Piece],
         sink: Sink,
     ) -> Relayed | None:
         """`relay` on a kept connection, at once; None where there is none, and nothing was sent."""
