@@ -6,7 +6,7 @@ from enum import Enum
 from typing import NamedTuple
 
 Digest = bytes
-"""16 bytes: of SHA-256 over normalised text, joined to longer ones by XXH3. Equal text, equal
+"""16 bytes: of BLAKE2b over normalised text, joined to longer ones by XXH3. Equal text, equal
 digest, nothing to read back."""
 
 

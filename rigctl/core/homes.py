@@ -58,9 +58,11 @@ class Homes:
 
     def find(self, ask: Ask, now: Mono, policy: RoutePolicy) -> Found:
         """The session whose next turn this is, if it is one's."""
-        self._drop_old(now, policy)
         pinned = self._answers.get(ask.previous_response) if ask.previous_response else None
         found = match(self._index, ask, policy)
+        if found is not None and now - found.session.home.seen > policy.home_ttl:
+            self._drop_old(now, policy)
+            found = match(self._index, ask, policy)
         if found is None:
             return Found(pinned=pinned)
         session = found.session

@@ -195,6 +195,17 @@ class AnswerReader:
             return False
         return self._put_off(frame[at:-2])
 
+    def begins(self, data: bytes) -> bool:
+        """Take how a stream begins, to be passed on as it is and read later.
+
+        False, and nothing was taken: it is not whole events, or may be an error, after which
+        another engine may still try (C34).
+        """
+        if self._scanner.seen or self._later or data[:7] != b"data: {" or b"error" in data:
+            return False
+        self._even = self._put_off(data)
+        return self._even
+
     def _put_off(self, data: bytes) -> bool:
         """To be read later, where it is whole events and nothing else, to whoever stands between
         two, and no usage of ours among them."""

@@ -34,13 +34,16 @@ def read_conversation(
     while lead < len(found) and (chain.opening_left > 0 or not isinstance(found[lead], Raw)):
         _read_opening(plain_value(found[lead]), chain)
         lead += 1
-    chain.extend(known.read(found[lead:], _read_part))
+    if lead < len(found):
+        chain.extend(known.read(found[lead:], _read_part))
     if isinstance(messages, str):
         _read_opening({"role": "user", "content": messages}, chain)
 
 
 def tools_of(tools: object, known: Known) -> Part:
     """The tools that are offered."""
+    if tools is UNSET:
+        return NOTHING
     if isinstance(tools, Raw):
         return known.read((tools,), lambda raw: read_tools(plain_value(raw)))[0]
     return read_tools(tools)

@@ -41,6 +41,12 @@ def without_billing(text: str) -> str:
 
 def read_system(system: object, leading: list[Any]) -> tuple[Part, str]:
     """System text and the system messages that lead: what they add, and their text."""
+    if system is None and len(leading) == 1:
+        content = leading[0].get("content")
+        if isinstance(content, str):  # one system message of plain text, as most clients send
+            text = without_billing(content)
+            data = encode(text)
+            return Part(digest(data), len(data)), text
     reader = _Reader()
     out: list[str] = []
     first = True

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
 from rigctl.core.ask import Endpoint
 from rigctl.parse import edits
@@ -96,17 +97,20 @@ def rewrite(endpoint: Endpoint, body: bytes | Opened, wishes: Wishes) -> Rewritt
         added[_RID[endpoint]] = rid
     if wishes.session_id is not None and endpoint in _SESSION:
         added["session_id"] = wishes.session_id
-    edits.strip(changes, wishes.priorities)
-    budget = edits.budget(changes, wishes, endpoint in _BUDGET)
-    if budget is not None:
-        added["custom_params"] = {"thinking_budget": budget}
+    fields = opened.body
+    if opened.extras or fields.priority is not UNSET:
+        edits.strip(changes, wishes.priorities)
+    if fields.custom_params is not UNSET or wishes.thinking is not None:
+        budget = edits.budget(changes, wishes, endpoint in _BUDGET)
+        if budget is not None:
+            added["custom_params"] = {"thinking_budget": budget}
     usage = (
         wishes.include_usage
         and endpoint in _USAGE
-        and opened.body.stream is True
+        and fields.stream is True
         and edits.usage(changes, added)
     )
-    if wishes.model is not None and opened.body.model != wishes.model:
+    if wishes.model is not None and fields.model != wishes.model:
         changes.drop("model", note=False)
         added["model"] = wishes.model
     if wishes.effort:

@@ -176,6 +176,9 @@ class Attempt:
         self.last = now = time.monotonic()
         reader = self.reader
         if reader is not None and reader.stream:
+            if not (self.begun or self._early) and reader.begins(data):
+                self._begin(now, data)
+                return
             passed = reader.filter(data)
             if self.begun:
                 if passed:

@@ -144,10 +144,12 @@ class Board:
             now = self._now()
             record.progress = (now, progress)
             record.watch = observe(record.watch, Told(progress), now)
+            self.standing(record)
 
     def observe(self, record: Record, evidence: Evidence) -> None:
         """Something was learnt about a cluster by its answers, or by their absence."""
         record.watch = observe(record.watch, evidence, self._now())
+        self.standing(record)  # found now, so that no request waits for it
 
     def standing(self, record: Record) -> tuple[Standing, Mono | None, str]:
         """How it stands now, since when, and by what evidence."""

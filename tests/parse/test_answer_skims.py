@@ -139,3 +139,56 @@ def test_what_is_put_off_is_bounded() -> None:
         assert reader.skim(chunk(part))
         assert reader.behind <= MOST_LATER
     assert reader.progress == 201
+
+
+@given(st.lists(_ROWS, min_size=1, max_size=4), st.lists(_ROWS, max_size=4), st.booleans())
+def test_a_beginning_passed_on_unread_is_the_same_answer(
+    first: list[bytes], rest: list[bytes], swallow: bool
+) -> None:
+    """And whatever is an error, of which another engine could still take it, is not passed on."""
+    data = b"".join(first)
+    taken, plain = (AnswerReader(Endpoint.CHAT, True, swallow=swallow) for _ in range(2))
+    begun = taken.begins(data)
+    out = data if begun else taken.filter(data)
+    one_by_one = plain.filter(data)
+    plain.catch_up()
+    if begun:
+        assert plain.first_error is None
+        assert one_by_one == data
+    assert (out, state(taken)) == (one_by_one, state(plain))
+    assert not taken.begins(data), "a stream begins once"
+    out += take(taken, rest, [True] * len(rest))
+    for row in rest:
+        one_by_one += plain.filter(row)
+    assert out == one_by_one + plain.finish()
+    assert state(taken) == state(plain)
+
+
+@pytest.mark.parametrize("swallow", [False, True])
+@pytest.mark.parametrize(
+    ("data", "passes"),
+    [
+        (delta(content="a"), True),
+        (delta(role="assistant") + delta(content="a"), True),
+        (delta(content="a")[:-1], False),
+        (delta(content="a") + b"data: ", False),
+        (frame(error={"message": "no", "code": 500}), False),
+        (delta(role="assistant") + frame(error={"message": "no", "code": 500}), False),
+        (frame(object="error", message="no"), False),
+        (delta(role="assistant") + b"event: error\ndata: no\n\n", False),
+        (b"data: no\n\n", False),
+        (b"data: [DONE]\n\n", False),
+        (b": ping\n\n", False),
+        (b"", False),
+    ],
+)
+def test_only_whole_events_without_an_error_begin_unread(
+    data: bytes, passes: bool, swallow: bool
+) -> None:
+    assert AnswerReader(Endpoint.CHAT, True, swallow=swallow).begins(data) is passes
+
+
+def test_the_usage_that_we_asked_for_does_not_begin_unread() -> None:
+    data = delta(content="a") + USAGE
+    assert AnswerReader(Endpoint.CHAT, True).begins(data)
+    assert not AnswerReader(Endpoint.CHAT, True, swallow=True).begins(data)
