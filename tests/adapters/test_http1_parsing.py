@@ -89,6 +89,34 @@ def test_answers_do_not_depend_on_where_the_network_cuts(cuts: list[int]) -> Non
     assert [event for event in events if isinstance(event, bytes)] == [b"abc", b"wxyz"]
 
 
+LAST = b"POST /a HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 5\r\n\r\nhello"
+OLD = b"POST /a HTTP/1.0\r\nconnection: keep-alive\r\ncontent-length: 5\r\n\r\nhello"
+
+
+@pytest.mark.parametrize("before", [POST, b""])
+@pytest.mark.parametrize("body", [LAST, OLD, POST[: POST.index(b"GET")]])
+@pytest.mark.parametrize("after", [b"", POST, b"rubbish\r\n\r\n", b"\r\n", LAST])
+@seed(20261201)
+@settings(max_examples=30, deadline=None, database=None)
+@given(cuts=st.lists(st.integers(0, 2 * len(POST) + len(LAST)), max_size=6))
+def test_a_body_of_told_length_hides_nothing_that_follows_it(
+    before: bytes, body: bytes, after: bytes, cuts: list[int]
+) -> None:
+    """It is not parsed once its head has come: the same requests, and the same refusals."""
+
+    def heard(cuts: list[int]) -> tuple[list[object], int]:
+        parser, events = RequestParser(Limits()), []
+        data = before + body + after
+        for start, stop in pairwise([0, *sorted({min(cut, len(data)) for cut in cuts}), len(data)]):
+            try:
+                events.extend(parser.feed(data[start:stop]))
+            except RequestError as refusal:
+                return shape([*events, *parser.events]), refusal.status
+        return shape(events), 0
+
+    assert heard(cuts) == heard([])
+
+
 SIZED = b"content-length: 3\r\n"
 CHUNKED = b"transfer-encoding: chunked\r\n"
 UPGRADE = b"upgrade: h2c\r\nconnection: upgrade\r\n"

@@ -83,12 +83,17 @@ class RequestParser(_Collector[RequestHead]):
         self.target = b""
         """Of the request in progress, also where it is refused."""
         self._upgraded = False
+        self._owed = 0
+        """Bytes still to come of a body whose length was told: they need no parser, which would
+        copy them."""
 
     def feed(self, data: bytes) -> list[RequestHead | bytes | End]:
         """Events of these bytes. RequestError when the connection cannot go on."""
         self.events = []
-        if self._upgraded:
-            return []
+        if self._owed:
+            data = self._take_owed(data)
+        if self._upgraded or not data:
+            return self.events
         try:
             self._parser.feed_data(data)
             self.bound(len(data))
@@ -96,7 +101,33 @@ class RequestParser(_Collector[RequestHead]):
             self._upgraded = True
         except (RequestError, httptools.HttpParserError) as error:
             raise self.failure or RequestError(400, f"not HTTP/1.1: {error}") from None
+        if self.begun:
+            self._owe()
         return self.events
+
+    def _owe(self) -> None:
+        """Find out how much of a body is still to come, where its head has just been read."""
+        came = 0
+        for event in reversed(self.events):
+            if isinstance(event, RequestHead):
+                # After the last request of a connection the parser takes no more: it knows best.
+                if event.length and event.keep_alive:
+                    self._owed = event.length - came
+                return
+            came += len(event) if isinstance(event, bytes) else 0
+
+    def _take_owed(self, data: bytes) -> bytes:
+        """Take what belongs to the body; returns what follows it."""
+        owed = self._owed
+        if len(data) < owed:
+            self._owed = owed - len(data)
+            self.events.append(data)
+            return b""
+        self._owed = 0
+        self._parser = httptools.HttpRequestParser(self)  # this one still waits for the body
+        self.events.append(data[:owed])
+        self.on_message_complete()
+        return data[owed:]
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
