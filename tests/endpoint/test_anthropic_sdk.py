@@ -34,7 +34,8 @@ def client(rig: Endpoint) -> Iterator[Anthropic]:
 
 def test_a_buffered_message(client: Anthropic) -> None:
     """Text, end and usage; the decision is in the headers here too."""
-    raw = client.messages.with_raw_response.create(model=MODEL, max_tokens=32, messages=HELLO)
+    new = [{"role": "user", "content": "say:short to a messenger"}]
+    raw = client.messages.with_raw_response.create(model=MODEL, max_tokens=32, messages=new)
     answer = raw.parse()
     assert [block.text for block in answer.content if block.type == "text"] == ["Hello over there."]
     assert answer.stop_reason == "end_turn"

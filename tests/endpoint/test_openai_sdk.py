@@ -39,7 +39,8 @@ def client(rig: Endpoint) -> Iterator[OpenAI]:
 
 def test_a_buffered_answer_and_why_it_went_where(client: OpenAI) -> None:
     """Text, end and usage as the engine gave them; headers explain the decision."""
-    raw = client.chat.completions.with_raw_response.create(model=MODEL, messages=user("say:short"))
+    new = user("say:short to who asks buffered")
+    raw = client.chat.completions.with_raw_response.create(model=MODEL, messages=new)
     answer = raw.parse()
     assert answer.choices[0].message.content == "Hello over there."
     assert answer.choices[0].finish_reason == "stop"

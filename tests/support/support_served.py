@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import itertools
 import json
 import os
 import shutil
@@ -35,6 +36,8 @@ MODEL = "tiny"
 WINDOWS = {"standard": 2048, "long": 8192}
 """Tokens: what standard cannot take, long can."""
 SLOTS = 6
+_NUMBERS = itertools.count(1)
+"""Makes a question new."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,8 +319,12 @@ class Endpoint:
         """One request to the endpoint."""
         return request(method, self.port, path, body, **more)
 
-    def chat(self, text: str = "say:short", **more: Any) -> Answer:
-        """One buffered chat answer; `headers` are the request's, the rest goes into its body."""
+    def chat(self, text: str = "", **more: Any) -> Answer:
+        """One buffered chat answer; `headers` are the request's, the rest goes into its body.
+
+        Without a text it asks what nobody has asked before: no session's home decides.
+        """
+        text = text or f"say:short {next(_NUMBERS)}"
         headers = more.pop("headers", None)
         body = {"model": MODEL, "messages": [{"role": "user", "content": text}]} | more
         return self.ask("POST", "/v1/chat/completions", body, headers=headers)
