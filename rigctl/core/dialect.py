@@ -74,7 +74,7 @@ def error_body(
 
 
 def error_event(
-    dialect: Dialect, endpoint: Endpoint, message: str, code: str, status: int = 502
+    dialect: Dialect, endpoint: Endpoint, message: str, code: str, status: int
 ) -> bytes:
     """An error inside a stream whose status is 200 already, with what ends the stream after it.
 

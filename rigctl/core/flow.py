@@ -38,7 +38,7 @@ class SessionRow:
     cached: Reading = NOT_YET
     """Prompt tokens served from cache in the last turn."""
     produced: int = 0
-    """Events of answer so far: about one a token."""
+    """Tokens of answer so far, by its events and what the engine puts into one."""
     rate: Reading = NOT_YET
     """Tokens a second over the last few."""
     waited: float = 0.0

@@ -11,6 +11,7 @@ from rigctl.core.homes import Homes
 from rigctl.core.ids import GroupName, Mono
 from rigctl.core.lengths import Learnt, estimate, held
 from rigctl.core.line import Line
+from rigctl.core.link_words import Progress
 from rigctl.core.routing import route
 from rigctl.proxy.accounts import Accounts
 from rigctl.proxy.afterwards import Afterwards
@@ -19,6 +20,8 @@ from rigctl.proxy.live import Live, Request
 
 OWN_LINE_RETRY = 10
 """Seconds after which a client whose own line is full may ask again."""
+UNHEARD = 2.0
+"""Seconds for which the daemon's word on an engine may be from before a request came to it."""
 
 
 def _capped(cluster: Cluster, said: Mapping[GroupName, int]) -> Cluster:
@@ -197,6 +200,8 @@ class Admission:
             record.slots_taken += request.ask.choices
             record.held_tokens += request.tokens_held
             home = request.found.home
+            if home is not None and not request.found.branch and home.cluster != send.to:
+                request.flag("moved")
             cached = request.found.tokens if home is not None and home.cluster == send.to else 0
             record.unread[request.id] = max(0, guess.likely - cached)
             self._accounts.of(request.client).running += 1
@@ -217,6 +222,19 @@ class Admission:
     def first_byte(self, request: Request, record: Record) -> None:
         """Its prompt has been read."""
         record.unread.pop(request.id, None)
+
+    def heard(self, progress: Progress) -> None:
+        """The daemon tells of an engine that only decodes: all it was given has been read.
+
+        Of an answer that is not streamed nothing else tells it before its end.
+        """
+        record = self._board.get(progress.group)
+        if record is None or progress.doing != "decoding":
+            return
+        late = self._now() - UNHEARD
+        for request in self._live.on(record.name) if record.unread else ():
+            if not request.ask.stream and request.sent is not None and request.sent < late:
+                record.unread.pop(request.id, None)
 
     def release(self, request: Request, record: Record) -> None:
         """Its slot is free again."""

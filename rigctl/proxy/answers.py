@@ -76,7 +76,7 @@ async def refuse(request: Request, refusal: Refuse, waited: float) -> int:
     """The rules' own no, in-band where the status is out already."""
     say = refusal.why.say
     if request.commented:
-        end_in_band(request, say, refusal.code)
+        end_in_band(request, say, refusal.code, refusal.status)
         return 200
     fields = decision_fields(request, waited)
     if refusal.retry_after is None and refusal.status >= 500:
@@ -99,7 +99,11 @@ def close_event(request: Request) -> None:
         request.exchange.push(b"\n\n")
 
 
-def end_in_band(request: Request, say: str, code: str) -> None:
-    """An error inside a stream whose status is 200, and the stream's proper end."""
-    request.exchange.push(error_event(request.ask.dialect, request.ask.endpoint, say, code))
+def end_in_band(request: Request, say: str, code: str, status: int) -> None:
+    """An error inside a stream whose status is 200, and the stream's proper end.
+
+    `status`: the one that it would have had; the dialect's kind of error follows from it.
+    """
+    ask = request.ask
+    request.exchange.push(error_event(ask.dialect, ask.endpoint, say, code, status))
     request.exchange.complete()

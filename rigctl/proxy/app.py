@@ -35,6 +35,7 @@ from rigctl.proxy.admission import Admission
 from rigctl.proxy.answers import refusal_words
 from rigctl.proxy.board import Board, Record
 from rigctl.proxy.booking import Booking
+from rigctl.proxy.clients import only_here
 from rigctl.proxy.front import Front
 from rigctl.proxy.homes_file import HomesFile
 from rigctl.proxy.judging import Judge
@@ -111,6 +112,8 @@ class Proxy:
             lambda: self._board.table,
             self._serving.serve,
             self._not_ready,
+            # By what is bound, not by what rig.toml says now: that may have been edited since.
+            only_here(sock.getsockname()[0] for sock in sockets),
         )
         self._watcher = Watcher(self._board, self._admission, self._last_byte)
         self._link = Link(home.socket, self._hello, self._hear, self._linked)
@@ -124,6 +127,7 @@ class Proxy:
             lambda: len(self._server.connections),
             self._stalled,
             self._routes.owner,
+            self._booking.flagged,
         )
         self._ends = SessionEnds(self._board)
         self._log_keeper = LogKeeper(home.logs, lambda: self._link.up)
@@ -243,6 +247,7 @@ class Proxy:
                 self._take(message)
             case Progress():
                 self._board.hear(message)
+                self._admission.heard(message)
             case AbortRequest(identity):
                 self._abort(identity)
             case HandOver():

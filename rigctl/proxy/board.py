@@ -37,6 +37,8 @@ class Record:
         """Prompt tokens, those not cached, of requests that had no byte yet, by request."""
         self.answer_seconds: Reading = NOT_YET
         self.prefill_rate: Reading = NOT_YET
+        self.event_tokens: Reading = NOT_YET
+        """Tokens in one event of an answer: several where the engine speculates."""
         self.sent = self.overflow = self.failed = self.resent = 0
         self.slots = max(1, row.slots)
         self.efforts: dict[str, str] = {}
@@ -59,6 +61,10 @@ class Record:
         """A prompt that nobody disturbed was read: so many tokens not cached, in so long."""
         if seconds > 0:
             self.prefill_rate = _mean(self.prefill_rate, tokens / seconds)
+
+    def wrote(self, tokens: int, events: int) -> None:
+        """An answer of so many tokens came in so many events with content."""
+        self.event_tokens = _mean(self.event_tokens, tokens / events)
 
 
 class Stands(NamedTuple):
@@ -126,6 +132,7 @@ class Board:
         if row.slots:
             record.slots = row.slots
         if row.run and row.run != before.run:
+            record.event_tokens = NOT_YET  # it may speculate otherwise
             record.header_rid = row.header_rid
             record.progress = None
             self.restarted(record)

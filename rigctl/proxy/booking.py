@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from collections.abc import Callable
 
 from rigctl.core.answer import Usage
 from rigctl.core.ask import Endpoint
 from rigctl.core.clusters import Refuse
 from rigctl.core.flow import RouteRecord
+from rigctl.core.homes import MOST_SESSIONS
 from rigctl.core.ids import Mono, Wall
 from rigctl.core.lengths import learn
 from rigctl.core.reading import NOT_YET, Reading
@@ -26,6 +28,10 @@ log = logging.getLogger(__name__)
 
 UNCACHED = 2_000
 """Prompt tokens not cached from which a first byte tells how fast prompts are read."""
+EVENTS = 16
+"""Events of an answer from which it tells how many tokens the engine puts into one."""
+_NOTHING: frozenset[str] = frozenset()
+_OF_ANSWERS = frozenset({"all-thought", "repeats"})
 
 
 class Booking:
@@ -46,9 +52,14 @@ class Booking:
         self._board = board
         self._routes = routes
         self._wall = wall
+        self._flagged: OrderedDict[str, frozenset[str]] = OrderedDict()
         self.totals: dict[str, float] = dict.fromkeys(
             ("requests", "complete", "truncated", "failed", "refused", "cancelled", "resent"), 0.0
         )
+
+    def flagged(self, session: str) -> frozenset[str]:
+        """What a session's last answer is flagged for."""
+        return self._flagged.get(session, _NOTHING)
 
     def sent(self, request: Request, waited: float) -> None:
         """It was given to an engine."""
@@ -113,7 +124,17 @@ class Booking:
         attempt = request.attempt
         if attempt is not None and attempt.reader is not None:
             self._answered(request, attempt.reader, cluster, outcome)
+            self._flag(request)
         self._log(request, outcome, now)
+
+    def _flag(self, request: Request) -> None:
+        """Its session shows until its next answer what was odd about this one."""
+        session, flags = request.label, request.flags & _OF_ANSWERS
+        self._flagged.pop(session, None)
+        if session and flags:
+            self._flagged[session] = flags
+            if len(self._flagged) > MOST_SESSIONS:
+                self._flagged.popitem(last=False)
 
     # ---- answers -------------------------------------------------------------------------
 
@@ -124,6 +145,9 @@ class Booking:
             self._accounts.count(request.client, usage)
         if usage is not None:
             self._count(usage, cluster)
+            record = self._board.get(request.cluster)
+            if record is not None and usage.completion and reader.progress >= EVENTS:
+                record.wrote(usage.completion, reader.progress)
         elif outcome == "complete":
             self._metrics.uncounted.labels(cluster).inc()
         for said in reader.choices.values():

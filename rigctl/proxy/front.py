@@ -42,7 +42,9 @@ class Front:
         table: Callable[[], Table],
         serve: Callable[[Request], Awaitable[None]],
         ready: Callable[[], str],
+        local: bool,
     ) -> None:
+        """`local`: only this machine reaches it, by the sockets it listens on."""
         self._live = live
         self._metrics = metrics
         self._relayed = metrics.relayed.labels("in")
@@ -50,6 +52,7 @@ class Front:
         self._table = table
         self._serve = serve
         self._ready = ready
+        self._local = local
         self._known: tuple[Table | None, Mapping[str, TableClient]] = (None, {})
         self._reserved = 0
         self._reading = Reading()
@@ -64,7 +67,7 @@ class Front:
             self._metrics.refused.labels(code).inc()
             await say_error(exchange, place.dialect, place.status, code, place.say, fields)
             return
-        client = client_of(head, self._clients())
+        client = client_of(head, self._clients(), self._local)
         if client is None and place.kind not in _OPEN:
             say = "no valid key: send `Authorization: Bearer KEY`; `rigctl keys add NAME` makes one"
             self._metrics.refused.labels("invalid_api_key").inc()

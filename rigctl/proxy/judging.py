@@ -37,7 +37,11 @@ POISON = (
 )
 BROKEN = "the server that answered was lost in mid-answer; ask again"
 _DONE = b"data: [DONE]\n\n"
-_CODES = {"effort": "unsupported_value", "bad_request": "invalid_request"}
+_CODES = {
+    "effort": "unsupported_value",
+    "bad_request": "invalid_request",
+    "queue_full": "queue_full",
+}
 _TOLD = (Ending.FAILED, Ending.SUSPICIOUS)
 """Ends that need no further word to the client."""
 
@@ -116,7 +120,7 @@ class Judge:
         now = self._now()
         request.first_byte = request.first_byte or now
         if request.commented:
-            end_in_band(request, "the server gave no stream", "bad_answer")
+            end_in_band(request, "the server gave no stream", "bad_answer", 502)
             return
         kind = next((v for n, v in ended.headers if n == b"content-type"), b"application/json")
         request.status = ended.status
@@ -162,7 +166,7 @@ class Judge:
             exchange.abort()
             return
         close_event(request)
-        end_in_band(request, BROKEN, "server_lost")
+        end_in_band(request, BROKEN, "server_lost", 502)
 
     async def _lost(
         self, request: Request, record: Record, attempt: Attempt, ended: Ended
@@ -185,7 +189,7 @@ class Judge:
             return
         now = self._now()
         # Those that were lost with it may have been judged, and let go, a moment before.
-        alone = set(record.unread) <= {request.id} and now - record.lost_at > TOGETHER
+        alone = set(record.unread) == {request.id} and now - record.lost_at > TOGETHER
         record.lost_at = now
         if alone:
             request.poisonous = await self._was_poison(request, record)
@@ -194,7 +198,8 @@ class Judge:
         """Whether this prompt, alone in prefill, may have crashed its server.
 
         A server that was ended from outside is no prompt's doing; the daemon knows, by the exit
-        code and the log, a moment after the connection broke.
+        code and the log, a moment after the connection broke. One that still answers has not
+        crashed: only a connection broke.
         """
         end = self._now() + VERDICT
         run = record.row.run
@@ -206,6 +211,9 @@ class Judge:
                     break
                 return False
             await asyncio.sleep(0.1)
+        else:
+            if isinstance(await record.upstream.look(), bytes):
+                return False
         tip = request.ask.chain[-1] if request.ask.chain else b""
         if tip:
             self._poison[tip] = self._now()
@@ -248,9 +256,10 @@ class Judge:
             return None
         if refusal.kind == "queue_full" and generates:
             self._board.observe(record, Answered(status, queue_full=True))
-            request.tried |= {record.name}
-            self._booking.resent(record)
-            return None
+            if self._elsewhere(request, record):
+                request.tried |= {record.name}
+                self._booking.resent(record)
+                return None
         if refusal.kind == "server" and generates:
             say = f"it answered {status}"
             self._note(record, Answered(status, say=say), "error", say)
@@ -293,7 +302,7 @@ class Judge:
         say = without_paths(refusal.message) or f"`{request.cluster}` answered {status}"
         status = status if status >= 400 else 502  # an engine has no business to redirect anybody
         if request.commented:
-            end_in_band(request, say, code)
+            end_in_band(request, say, code, status)
             request.status = 200
         else:
             now = self._now()

@@ -79,8 +79,10 @@ class Request:
 
     @property
     def label(self) -> str:
-        """The session's short name."""
-        return "" if self.home is None else self.home.label
+        """The session's short name: also of one that waits, where the session is known."""
+        if self.home is not None:
+            return self.home.label
+        return "" if self.found is None else self.found.label
 
     def enter(self, state: str, now: Mono) -> None:
         """Begin a state."""

@@ -11,7 +11,7 @@ from rigctl.core.home import Home
 from rigctl.core.homes import Homes
 from rigctl.core.ids import GroupName, Mono
 from rigctl.core.line import Line
-from rigctl.core.reading import NOT_YET, Reading
+from rigctl.core.reading import NOT_YET, Missing, Reading
 from rigctl.proxy.accounts import Accounts
 from rigctl.proxy.board import Board, Record
 from rigctl.proxy.live import Live, Request
@@ -19,18 +19,20 @@ from rigctl.proxy.loops import Loops
 
 STALLED = 2.0
 """Seconds of silence of an answer, while a prompt is read beside it, that are a stall."""
+HEAVY = 0.25
+"""Share of the largest unread prompt from which another one may be what holds up answers."""
 RESTING = 30 * 60.0
 """Seconds for which a session that was here is still shown."""
 
 
 class Paces:
-    """Tokens a second of each answer, from the difference between two looks."""
+    """Events a second of each answer, from the difference between two looks."""
 
     def __init__(self) -> None:
         self._before: dict[str, tuple[Mono, int, Reading]] = {}
 
     def rate(self, request: Request, progress: int, now: Mono) -> Reading:
-        """Events of content a second since the last look: about one a token."""
+        """Events of content a second since the last look."""
         at, seen, rate = self._before.get(request.id, (now, progress, NOT_YET))
         if now - at >= 0.5:
             rate = (progress - seen) / (now - at)
@@ -60,9 +62,11 @@ class Rows:
         connections: Callable[[], int],
         stalled: Callable[[GroupName, float], None],
         owner: Callable[[str], str],
+        flagged: Callable[[str], frozenset[str]],
     ) -> None:
         """`stalled` hears, by cluster, of seconds that answers stood still since the last look.
-        `owner`: the client of a session that was here, empty where that is not known."""
+        `owner`: the client of a session that was here, empty where that is not known.
+        `flagged`: what its last answer is flagged for."""
         self._board = board
         self._live = live
         self._homes = homes
@@ -72,6 +76,7 @@ class Rows:
         self._connections = connections
         self._stalled = stalled
         self._owner = owner
+        self._flagged = flagged
         self._paces = Paces()
         self._loops = Loops()
         self._at: Mono | None = None
@@ -143,7 +148,11 @@ class Rows:
             behind = culprit.label or culprit.id
             say = f"waits behind {behind}"
         prompt = request.estimate.likely if request.estimate is not None else 0
-        context: Reading = float(prompt + progress) if prompt else NOT_YET
+        record = self._board.get(request.cluster)
+        each = NOT_YET if record is None else record.event_tokens
+        each = 1.0 if isinstance(each, Missing) else each
+        context: Reading = float(prompt + round(progress * each)) if prompt else NOT_YET
+        rate = NOT_YET if reader is None else self._paces.rate(request, progress, now)
         home = request.home
         flags = request.flags | {"repeats"} if self._loops.look(request, now) else request.flags
         first = request.first_byte
@@ -159,8 +168,8 @@ class Rows:
             behind=behind,
             context=context,
             cached=NOT_YET if home is None else home.cached,
-            produced=progress,
-            rate=self._paces.rate(request, progress, now) if reader is not None else NOT_YET,
+            produced=round(progress * each),
+            rate=rate if isinstance(rate, Missing) else rate * each,
             waited=until - request.arrived,
             first_byte=NOT_YET if first is None else first - request.arrived,
             pool_share=self._share(request.cluster, context),
@@ -190,6 +199,7 @@ class Rows:
             cached=home.cached,
             pool_share=self._share(home.cluster, float(home.tokens)),
             turn=home.turns,
+            flags=tuple(sorted(self._flagged(home.label))),
         )
 
     def _share(self, cluster: GroupName | None, tokens: Reading) -> Reading:
@@ -201,11 +211,14 @@ class Rows:
     # ---- one cluster ---------------------------------------------------------------------
 
     def _culprit(self, record: Record, requests: list[Request]) -> Request | None:
-        """The request whose prompt is being read there: the oldest without a byte."""
-        unread = [each for each in requests if each.id in record.unread]
-        if not unread:
+        """The request whose prompt is being read there, and holds up the others: the oldest
+        without a byte, but none that is small beside another one."""
+        unread = record.unread
+        least = max(unread.values(), default=0) * HEAVY
+        heavy = [each for each in requests if unread.get(each.id, -1) >= least]
+        if not heavy:
             return None
-        return min(unread, key=lambda each: each.sent if each.sent is not None else each.arrived)
+        return min(heavy, key=lambda each: each.sent if each.sent is not None else each.arrived)
 
     def _cluster(
         self,

@@ -116,9 +116,11 @@ class Serving:
         if not request.exchange.status:
             exchange, dialect = request.exchange, request.ask.dialect
             request.status = await say_error(exchange, dialect, 503, "restarting", CUT, (), 1)
-        self.end(request, CUT, "restarting")
+        self.end(request, CUT, "restarting", 503)
 
-    def end(self, request: Request, say: str = ENDED, code: str = "aborted") -> None:
+    def end(
+        self, request: Request, say: str = ENDED, code: str = "aborted", status: int = 409
+    ) -> None:
         """A person ends it: its client is told so, and the work on the engine is ended."""
         exchange = request.exchange
         if exchange.status and not exchange.finished:
@@ -126,7 +128,7 @@ class Serving:
             reader = None if attempt is None else attempt.reader
             if attempt is None or not attempt.begun or (reader is not None and reader.stream):
                 close_event(request)
-                end_in_band(request, say, code)
+                end_in_band(request, say, code, status)
             else:
                 exchange.abort()
         elif not exchange.status:

@@ -94,7 +94,7 @@ def test_an_error_inside_a_stream_ends_it_properly(
     endpoint: Endpoint, dialect: Dialect, names: list[bytes]
 ) -> None:
     """Whole events, with `[DONE]` where the dialect has one."""
-    raw = error_event(dialect, endpoint, "it broke\nin two lines é", "engine_lost")
+    raw = error_event(dialect, endpoint, "it broke\nin two lines é", "engine_lost", 502)
     scanner = Events()
     events = scanner.feed(raw)
     assert scanner.at_boundary

@@ -57,6 +57,8 @@ class Engine:
     """Levels that its template takes; empty: all."""
     running: int = 0
     abort_status: int = 200
+    deaf: bool = False
+    """It answers no question beside requests: as good as dead."""
     hold_closing: asyncio.Event | None = None
     """Until it is set no session's end is taken."""
     closed: list[str] = field(default_factory=list)
@@ -79,7 +81,9 @@ class Engine:
     async def _handle(self, exchange: Exchange) -> None:
         path = exchange.head.path
         body = await exchange.body()
-        if path == "/v1/loads":
+        if path == "/v1/loads" and self.deaf:
+            exchange.abort()
+        elif path == "/v1/loads":
             load = {"dp_rank": 0, "num_running_reqs": self.running, "num_waiting_reqs": 0}
             load |= {"num_waiting_uncached_tokens": 0, "timestamp": time.time()}
             await exchange.respond(200, json.dumps({"loads": [load]}).encode(), JSON)

@@ -14,6 +14,7 @@ from proxy_kit import CHAT, JSON, Engine, Rig, chunk, json_error, rig, say, shor
 
 from rigctl.adapters.http1 import Exchange
 from rigctl.core.link_words import TableClient
+from rigctl.proxy.clients import only_here
 
 
 async def refusals(made: Rig) -> dict[str, float]:
@@ -233,3 +234,40 @@ async def test_no_request_asks_for_more_choices_than_are_told_apart(tmp_path: Pa
         assert not engine.asked
         assert made.record("standard").in_flight == 0
         assert (await made.ask(say(stream=False, n=2))).status == 200
+
+
+@pytest.mark.parametrize(
+    ("addresses", "here"),
+    [
+        (["127.0.0.1"], True),
+        (["127.0.0.1", "::1"], True),
+        (["::ffff:127.0.0.1"], True),
+        (["0.0.0.0"], False),
+        (["::"], False),
+        (["127.0.0.1", "192.168.1.5"], False),
+    ],
+)
+def test_who_reaches_an_address_is_told_by_what_is_bound(addresses: list[str], here: bool) -> None:
+    assert only_here(addresses) is here
+
+
+@pytest.mark.parametrize("local", [True, False])
+async def test_an_open_address_serves_nobody_without_a_key(tmp_path: Path, local: bool) -> None:
+    """The last key may go, and rig.toml name another host, while it serves on."""
+    anna = TableClient("anna", hashlib.sha256(b"key").hexdigest())
+    async with rig(tmp_path, Engine("standard", short), clients=(anna,)) as made:
+        assert made.proxy._front._local
+        made.proxy._front._local = local  # no test listens where other machines reach it
+        key = (b"authorization", b"Bearer key")
+
+        async def page(path: str) -> int:
+            return (await made.http.get("127.0.0.1", made.port, path)).status
+
+        assert (await made.ask(say(stream=False))).status == 401
+        assert (await made.ask(say(stream=False), headers=[key])).status == 200
+        made.give(clients=())
+        expected = 200 if local else 401
+        assert (await made.ask(say(stream=False))).status == expected
+        assert (await made.ask(say(stream=False), headers=[key])).status == expected
+        assert await page("/v1/models") == expected
+        assert await page("/livez") == 200

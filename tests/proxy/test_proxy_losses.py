@@ -13,6 +13,8 @@ import pytest
 from proxy_kit import DONE, SSE, Engine, chunk, json_error, rig, say, short, whole
 
 from rigctl.adapters.http1 import Exchange
+from rigctl.core.ids import GroupName
+from rigctl.core.link_words import Progress
 
 
 async def read(got: Any) -> bytes:
@@ -63,12 +65,12 @@ async def test_the_losses_of_one_crash_may_come_a_while_apart(tmp_path: Path) ->
         await breaks[body["messages"][0]["content"]].wait()
         exchange.abort()
 
-    async with rig(
-        tmp_path, Engine("standard", dies), Engine("long", short, window=524_288)
-    ) as made:
+    lost = Engine("standard", dies)
+    async with rig(tmp_path, lost, Engine("long", short, window=524_288)) as made:
         waiting = {text: asyncio.create_task(made.ask(say(text, stream=False))) for text in breaks}
         for _ in waiting:
             await asked.acquire()
+        lost.deaf = True
         for text, task in waiting.items():
             breaks[text].set()
             assert (await task).status == 200
@@ -110,6 +112,56 @@ async def test_a_prompt_alone_in_prefill_does_not_meet_the_last_healthy_server(
         assert again.status == 400
         assert not last.asked
         assert (await made.ask(say("harmless", stream=False))).status == 200
+        await lost.start()
+
+
+@pytest.mark.parametrize("linked", [False, True])
+@pytest.mark.parametrize("how", ["reset", "empty"])
+async def test_a_server_that_lives_has_not_been_crashed_by_a_prompt(
+    tmp_path: Path, how: str, linked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only a connection broke, or an answer was none: the other one is asked, unnoticed."""
+
+    async def drops(exchange: Exchange, body: dict[str, Any]) -> None:
+        if how == "empty":
+            await exchange.start(200, SSE)
+            await exchange.finish()
+        else:
+            exchange.abort()
+
+    monkeypatch.setattr("rigctl.proxy.judging.VERDICT", 0.3)
+    last = Engine("long", short, window=524_288)
+    async with rig(tmp_path, Engine("standard", drops), last) as made:
+        monkeypatch.setattr(made.proxy._serving._judge, "_linked", lambda: linked)
+        for _ in range(2):
+            got = await made.ask(say("harmless"))
+            assert got.status == 200
+            assert b"one " in got.body
+        assert len(last.asked) == 2
+
+
+async def test_what_only_decoded_is_not_what_crashed_its_server(tmp_path: Path) -> None:
+    """An answer that is not streamed shows no first byte, but its prompt had been read."""
+    asked = asyncio.Event()
+
+    async def dies(exchange: Exchange, body: dict[str, Any]) -> None:
+        asked.set()
+        await asyncio.sleep(30)
+
+    lost, last = Engine("standard", dies), Engine("long", short, window=524_288)
+    async with rig(tmp_path, lost, last) as made:
+        waiting = asyncio.create_task(made.ask(say("a title", stream=False)))
+        other = asyncio.create_task(made.ask(say("to be read", stream=True)))
+        await asked.wait()
+        await made.until(lambda: len(lost.asked) == 2)
+        for request in made.proxy._live:
+            request.sent -= 3.0
+        made.proxy._hear(Progress(GroupName("standard"), "decoding"))
+        other.cancel()
+        await made.until(lambda: len(made.proxy._live) == 1)
+        await lost.stop()
+        got = await waiting
+        assert (got.status, got.header(b"x-rig-cluster")) == (200, b"long")
         await lost.start()
 
 

@@ -186,3 +186,48 @@ async def test_counting_a_prompt_that_may_kill_is_no_danger(tmp_path: Path) -> N
         made.proxy._serving._judge._poison[tip] = made.proxy._clock.now()
         assert (await made.ask(say(stream=False), MESSAGES)).status == 400
         assert (await made.ask(say(stream=False), MESSAGES + "/count_tokens")).status == 200
+
+
+@pytest.mark.parametrize(
+    ("status", "openai", "anthropic"),
+    [
+        (400, "invalid_request_error", "invalid_request_error"),
+        (500, "server_error", "api_error"),
+        (503, "server_error", "overloaded_error"),
+    ],
+)
+async def test_an_error_in_band_is_of_the_kind_that_its_status_would_be(
+    tmp_path: Path, status: int, openai: str, anthropic: str
+) -> None:
+    """After a comment the status is 200: the kind is what tells an SDK whether to try again."""
+
+    async def late(exchange: Exchange, asked: dict[str, Any]) -> None:
+        await asyncio.sleep(0.6)
+        body = {"object": "error", "message": "no", "code": status}
+        await exchange.respond(status, json.dumps(body).encode(), JSON)
+
+    engine = Engine("standard", late)
+    async with rig(tmp_path, engine, first_keep_alive=0.2, keep_alive=0.2) as made:
+        got = await made.ask(say())
+        assert got.status == 200
+        assert got.body.startswith(b":")
+        assert f'"type":"{openai}"'.encode() in got.body
+        asked = {"model": "m", "max_tokens": 5, "stream": True, "messages": say()["messages"]}
+        got = await made.ask(asked, "/v1/messages")
+        assert f'"type":"{anthropic}"'.encode() in got.body
+
+
+async def test_an_engines_full_queue_is_called_that(tmp_path: Path) -> None:
+    """It was not lost, nor is it broken: the client may come again soon."""
+    say_full = "The request queue is full."
+    full = refuses(503, {"object": "error", "message": say_full, "code": 503})
+    async with rig(tmp_path, Engine("standard", full)) as made:
+        got = await made.ask(say(stream=False))
+        assert (got.status, got.header(b"retry-after")) == (503, b"5")
+        error = json.loads(got.body)["error"]
+        assert (error["code"], error["message"]) == ("queue_full", say_full)
+        assert made.proxy._board.standing(made.record("standard"))[0].value == "up"
+    async with rig(
+        tmp_path / "two", Engine("standard", full), Engine("long", short, window=524_288)
+    ) as made:
+        assert (await made.ask(say(stream=False))).header(b"x-rig-cluster") == b"long"
