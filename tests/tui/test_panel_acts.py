@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import samples
-from conftest import OpenPanel
+from open_panels import OpenPanel
 
 from rigctl.core import commands
 from rigctl.core.snapshot import Notice

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import sample_traffic
 import samples
-from conftest import OpenPanel
+from open_panels import OpenPanel
 from sample_parts import LONG, STANDARD
 from sample_traffic import BEHIND, CLUSTERS, CULPRIT, ROWS, THIRD, UP
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import samples
-from conftest import OpenPanel
+from open_panels import OpenPanel
 from sample_rig import SampleRig
 
 from rigctl.control.client import SocketClient

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import samples
-from conftest import OpenPanel
+from open_panels import OpenPanel
 from sample_parts import LONG, card
 
 from rigctl.core.reading import NOT_YET, Missing

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import sample_traffic
 import samples
-from conftest import Opened, OpenPanel
+from open_panels import Opened, OpenPanel
 from sample_traffic import BEHIND, CULPRIT, ROWS, THIRD, UP
 
 from rigctl.core import commands

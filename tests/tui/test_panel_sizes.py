@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 import samples
-from conftest import OpenPanel
+from open_panels import OpenPanel
 from sample_parts import SHORTS
 
 from rigctl.tui.glyphs import ASCII

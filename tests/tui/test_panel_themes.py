@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import samples
-from conftest import OpenPanel
+from open_panels import OpenPanel
 from rich.color import Color as RichColor
 from rich.color import ColorSystem
 from rich.terminal_theme import DEFAULT_TERMINAL_THEME
