@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import UNSET
 
+from rigctl.core.answer import MOST_CHOICES
 from rigctl.core.ask import Ask, Dialect, Endpoint, Size
 from rigctl.parse.chains import BLOCK, MOST_LINKS, NOTHING, OPENING, Chain, digest, encode
 from rigctl.parse.conversation import read_conversation, tools_of
@@ -20,6 +21,8 @@ Headers = tuple[tuple[bytes, bytes], ...]
 
 MOST_TOKENS = 1 << 31
 """A number of tokens beyond this is no number of tokens."""
+MOST_DIGITS = 16
+_YES = frozenset({"true", "1", "on", "yes", "t", "y"})
 _OPTIONS = attrgetter(
     *("custom_params", "thinking", "reasoning", "reasoning_effort", "output_config"),
     *("regex", "ebnf", "json_schema", "logprobs", "top_logprobs", "response_format"),
@@ -65,13 +68,13 @@ def read_ask(
             read_conversation(system, tools, fields.messages, chain, known, past)
     except RecursionError:
         pass  # nested beyond any engine: what was read so far stands
-    n = fields.n
+    n = _whole(fields.n) or 1
     options = _OPTIONS(fields)
     plain = options.count(UNSET) == len(options)
     return Ask(
         endpoint=endpoint,
         dialect=Dialect.ANTHROPIC if endpoint in _ANTHROPIC else Dialect.OPENAI,
-        stream=fields.stream is True,
+        stream=fields.stream is True or _yes(fields.stream),
         body_bytes=len(opened.raw),
         size=Size(chain.text_bytes, token_ids, chain.pictures, chain.messages),
         output=_output(fields),
@@ -83,7 +86,7 @@ def read_ask(
         previous_response=_text(fields.previous_response_id),
         effort="" if plain else effort_of(fields),
         thinking=_thinking(headers, fields, plain),
-        choices=prompts * (n if _count(n) and n > 1 else 1),
+        choices=prompts * n,
         tools=bool(tools.digest),
         constrained=not plain and _constrained(fields),
         model=_text(fields.model),
@@ -120,7 +123,7 @@ def _prompt(prompt: object, chain: Chain) -> tuple[int, int]:
         _numbers(prompt, chain)
         return len(prompt), 1
     token_ids = 0
-    for one in prompt:
+    for one in prompt[: MOST_CHOICES + 1]:  # of more none is answered
         if isinstance(one, str):
             _plain(one, chain)
         elif isinstance(one, list):
@@ -156,8 +159,12 @@ def _output(fields: Body) -> int | None:
     """The largest of the names it may have: with two of them engines differ in which counts."""
     asked = [
         value
-        for value in (fields.max_completion_tokens, fields.max_tokens, fields.max_output_tokens)
-        if _count(value)
+        for value in (
+            _whole(fields.max_completion_tokens),
+            _whole(fields.max_tokens),
+            _whole(fields.max_output_tokens),
+        )
+        if value is not None
     ]
     return max(asked, default=None)
 
@@ -204,6 +211,23 @@ def _inner(found: object, name: str) -> Any:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _whole(value: object) -> int | None:
+    """A whole number in any spelling that SGLang's request models take (pydantic's lax ones)."""
+    if isinstance(value, str) and len(value) <= MOST_DIGITS:
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if type(value) is int and _count(value) else None
+
+
+def _yes(value: object) -> bool:
+    """Whether SGLang's request models take it for true."""
+    return value == 1 or (isinstance(value, str) and value.lower() in _YES)
 
 
 def _count(value: object) -> bool:

@@ -53,6 +53,8 @@ class Body(msgspec.Struct, gc=False):
     priority: Any = UNSET
 
 
+MOST_MESSAGES = 32_768
+"""More than any conversation has; each costs some microseconds, during which no stream goes on."""
 SHORT = 8_192
 """Bytes of a body that is decoded whole: looking for what was read before would cost more."""
 _READ = frozenset(Body.__struct_fields__)
@@ -122,6 +124,9 @@ def _checked(raw: bytes, decoder: msgspec.json.Decoder[Body]) -> Body:
 
 
 def _opened(raw: bytes, body: Body, beginning: Beginning | None = None) -> Opened:
+    fault = _too_many(body)
+    if fault:
+        return Opened(raw, Body(), fault=fault)
     values = _watched(body)
     if values.count(UNSET) == len(values):  # as almost always
         return Opened(raw, body, _NONE, beginning=beginning)
@@ -163,4 +168,15 @@ def _python(raw: bytes) -> Opened:
     if not isinstance(plain, dict):
         return Opened(raw, Body(), fault="The body is not a JSON object.")
     body = Body(**{name: plain[name] for name in _READ & plain.keys()})
+    fault = _too_many(body)
+    if fault:
+        return Opened(raw, Body(), fault=fault)
     return Opened(raw, body, frozenset(STRIPPED & plain.keys()), plain)
+
+
+def _too_many(body: Body) -> str:
+    """Why it has more messages than are read; empty: it has not."""
+    for listed in (body.messages, body.input):
+        if isinstance(listed, list) and len(listed) > MOST_MESSAGES:
+            return f"The body has {len(listed)} messages: at most {MOST_MESSAGES} are read."
+    return ""

@@ -110,6 +110,7 @@ _FULL = re.compile(
     r"queue is full|too many (?:queued|waiting|concurrent) requests|no available slot|overloaded",
     re.IGNORECASE,
 )
+_ECHO = re.compile(r"\s*\d+ validation errors?\b")
 _EFFORT = re.compile(
     r"reasoning[_ ]effort|unexpected reasoning|supported types are [^.]*\b(?:low|medium|xhigh)\b",
     re.IGNORECASE,
@@ -132,7 +133,8 @@ def refusal_of(
     status: int, message: str, kind: str, code: str, numbers: Mapping[str, object]
 ) -> Refusal:
     """What an error says, out of its envelope; `numbers`: where llama.cpp's counts may lie."""
-    lengths = _too_long(message)
+    # A malformed request's refusal echoes it: what its text says of lengths is the client's own.
+    lengths = None if _ECHO.match(message) else _too_long(message)
     if status in (400, 413, 422, 500) and (
         lengths is not None or kind in _TOO_LONG_CODES or code in _TOO_LONG_CODES
     ):

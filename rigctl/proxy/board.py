@@ -42,6 +42,8 @@ class Record:
         self.sent = self.overflow = self.failed = self.resent = 0
         self.slots = max(1, row.slots)
         self.efforts: dict[str, str] = {}
+        self.probed = False
+        """Whether `efforts` is what this very engine's template takes."""
         self.header_rid = row.header_rid
         self.told: GateState | None = None
         self.lost_at = Mono(-1e9)
@@ -132,6 +134,7 @@ class Board:
         if row.slots:
             record.slots = row.slots
         if row.run and row.run != before.run:
+            record.probed = False
             record.event_tokens = NOT_YET  # it may speculate otherwise
             record.header_rid = row.header_rid
             record.progress = None

@@ -28,6 +28,8 @@ _REQUEST_ID = re.compile(rb"[!-~]{1,128}")
 BUSY_RETRY = 5
 LARGE = 128 * 1024
 """Bytes of a compressed body that are not decompressed between two chunks of other streams."""
+SMALL = 1024 * 1024
+"""Bytes of a body that is let in while larger ones are still on their way."""
 _CODES = {413: "request_too_large", 408: "timeout", 415: "unsupported_encoding"}
 
 
@@ -91,7 +93,9 @@ class Front:
         policy = self._table().policy
         # A chunked body says nothing of its length: it may grow up to the limit.
         announced = policy.body_limit if exchange.head.chunked else exchange.head.length or 0
-        if self._live.bodies + self._reserved + announced > policy.memory_limit:
+        # Uploads that rest keep no room from what is small: most requests go on beside them.
+        reserved = self._reserved if announced > SMALL else 0
+        if self._live.bodies + reserved + announced > policy.memory_limit:
             await self._no_memory(exchange, place.dialect, policy.memory_limit)
             return
         self._reserved += announced

@@ -259,10 +259,12 @@ class Rows:
     def _off(self) -> tuple[str, ...]:
         """What an engine's endpoint cannot do here, said once."""
         found: list[str] = []
+        served = False
         for record in self._board:
             word, _, _ = self._board.standing(record)
             if word in (Standing.OFF, Standing.LENT, Standing.STARTING):
                 continue
+            served = True
             name = record.name
             if record.upstream.no_abort:
                 found.append(
@@ -285,7 +287,7 @@ class Rows:
                     f"{name}: clients' thinking budgets have no effect: it runs without "
                     "--enable-strict-thinking"
                 )
-        if found:
+        if served:
             found.append(
                 "/v1/messages: session ids and thinking budgets are not passed on, nor "
                 "thinking budgets on /v1/responses: this engine takes none there"

@@ -76,6 +76,8 @@ class Serving:
         request.exchange.on_gone = lambda: self.left(request)
         request.exchange.on_half_close = lambda: probe(request, self._now())
         outcome = "failed"
+        if request.exchange.is_gone:
+            self.left(request)  # while its body was unpacked: nobody was there to be told
         try:
             outcome = await self._carry(request)
             if request.ended_by and not request.exchange.status:
@@ -259,7 +261,7 @@ class Serving:
     def _efforts(self, request: Request, record: Record) -> Mapping[str, str]:
         """A session's first translation of a level stays: another one would cost it its cache."""
         level, label = request.ask.effort, request.label
-        if not level or not label:
+        if not level or not label or not record.probed:
             return record.efforts
         kept = self._kept_efforts.setdefault((label, level), record.efforts)
         self._kept_efforts.move_to_end((label, level))

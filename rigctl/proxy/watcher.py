@@ -87,3 +87,4 @@ class Watcher:
         if efforts is not None:
             self._probed[record.name] = run
             record.efforts = efforts
+            record.probed = True

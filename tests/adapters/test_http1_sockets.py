@@ -282,6 +282,17 @@ async def test_a_head_that_dawdles_is_cut_off(serve: Serve) -> None:
     assert (await raw(port, b"GET / HTTP/1.1\r\nhost: a\r\n")).startswith(b"HTTP/1.1 408")
 
 
+async def test_blank_lines_keep_no_connection_open(serve: Serve) -> None:
+    """They begin no request, so the wait for one goes on."""
+    port = await serve(echo, head_seconds=0.2, idle_seconds=0.2)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    async with asyncio.timeout(10):
+        while not reader.at_eof():
+            writer.write(b"\r\n")
+            await asyncio.sleep(0.02)
+    writer.close()
+
+
 async def test_client_limits(serve: Serve, client: HttpClient) -> None:
     """Too large, too late, not there: each its own error, in words."""
 

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from rigctl.core.answer import MOST_CHOICES
 from rigctl.core.ask import Ask, Dialect, Endpoint
 from rigctl.parse.asks import Headers, read_ask
+from rigctl.parse.opened import MOST_MESSAGES, open_body
 
 CHAT = Endpoint.CHAT
 
@@ -288,3 +290,42 @@ def test_answers_bound_to_a_grammar_are_marked(body: dict[str, Any], expected: b
 def test_effort_of_every_dialect(body: dict[str, Any], expected: str) -> None:
     """The level in its own place."""
     assert ask(**body).effort == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        *((same, 4) for same in (4, 4.0, "4", "4.0", " 4 ")),
+        *((odd, None) for odd in (4.5, "x", -1, True, None, [4], "inf", "nan", "9" * 40)),
+    ],
+)
+def test_numbers_are_read_in_every_spelling_that_the_engine_takes(value: Any, read: Any) -> None:
+    """Or a client could take more slots, or ask for a longer answer, than we know of."""
+    assert ask(messages=[user("a")], max_tokens=value).output == read
+    assert ask(messages=[user("a")], max_completion_tokens=value).output == read
+    assert ask(messages=[user("a")], n=value).choices == (read or 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        *((yes, True) for yes in (True, 1, 1.0, "true", "On")),
+        *((no, False) for no in (False, 0, "false", None, [], 2)),
+    ],
+)
+def test_a_stream_is_asked_for_in_every_spelling_that_the_engine_takes(
+    value: Any, read: bool
+) -> None:
+    assert ask(messages=[user("a")], stream=value).stream is read
+
+
+def test_lists_that_no_conversation_has_are_not_read() -> None:
+    """Each element costs time in which no other stream goes on."""
+    for body in ({"messages": [1] * (MOST_MESSAGES + 1)}, {"input": [{}] * (MOST_MESSAGES + 1)}):
+        raw = json.dumps(body).encode()
+        assert "at most" in open_body(raw).fault
+        assert "at most" in open_body(raw[:-1] + b',"x":NaN}').fault
+    assert not open_body(json.dumps({"messages": [1] * MOST_MESSAGES}).encode()).fault
+    prompts = ask(Endpoint.COMPLETIONS, prompt=["a"] * 200_000)
+    assert prompts.choices == 200_000
+    assert prompts.size.text_bytes <= MOST_CHOICES + 1

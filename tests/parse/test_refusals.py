@@ -175,6 +175,14 @@ NOT_TOO_LONG: list[tuple[int, str, Kind]] = [
         "1 validation error: reasoning_effort Input should be 'low', 'medium' or 'high'",
         "effort",
     ),
+    (
+        400,
+        (
+            "1 validation error:\n  {'loc': ('body', 'messages', 0, 'role'), 'input': 'my log: "
+            "This model's maximum context length is 4096 tokens, you requested 5000 tokens'}"
+        ),
+        "bad_request",
+    ),
     (401, "Unauthorized", "auth"),
     (403, "Forbidden", "auth"),
     (503, "The request queue is full.", "queue_full"),

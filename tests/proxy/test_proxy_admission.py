@@ -297,6 +297,21 @@ async def test_effort_levels_that_the_template_rejects_are_translated(tmp_path: 
         assert engine.asked[-1]["reasoning_effort"] == "xhigh"
 
 
+async def test_a_session_older_than_the_probe_keeps_no_translation(tmp_path: Path) -> None:
+    """What is not known yet is not held to: its next turn is translated."""
+    engine = Engine("standard", short, count=10)
+    engine.efforts = ("low", "medium", "xhigh")
+    async with rig(tmp_path, engine) as made:
+        record = made.record("standard")
+        await made.until(lambda: record.probed)
+        found, record.efforts, record.probed = record.efforts, {}, False
+        await made.ask(say(stream=False, reasoning_effort="high"))
+        assert engine.asked[-1]["reasoning_effort"] == "high"
+        record.efforts, record.probed = found, True
+        await made.ask(say(stream=False, reasoning_effort="high"))
+        assert engine.asked[-1]["reasoning_effort"] == "xhigh"
+
+
 @pytest.mark.case("C47")
 async def test_side_calls_take_no_slot_and_a_404_is_nobodys_fault(tmp_path: Path) -> None:
     """Twenty at once beside a full cluster: no slot, no session, no mark against it."""

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import hashlib
 import json
 import logging
+import random
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from proxy_kit import CHAT, JSON, Engine, Rig, chunk, json_error, rig, say, short
 
+from rigctl.adapters.decoding import decode_body
 from rigctl.adapters.http1 import Exchange
 from rigctl.core.link_words import TableClient
 from rigctl.proxy.clients import only_here
@@ -66,19 +70,22 @@ async def test_a_wrong_key_leaves_a_line_and_not_itself(
         assert "secret" not in caplog.text
 
 
+MIB = 1024 * 1024
+
+
 async def test_chunked_bodies_cannot_outgrow_the_memory_that_is_set(tmp_path: Path) -> None:
     """They announce no length, so each counts as the largest that may come; once it is there it
     counts as what it is."""
     engine = Engine("standard", short)
-    async with rig(tmp_path, engine, body_limit=1024 * 1024, memory_limit=2 * 1024 * 1024) as made:
+    async with rig(tmp_path, engine, body_limit=2 * MIB, memory_limit=4 * MIB) as made:
         head = b'POST %b HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{"a":\r\n'
         slow = []
         for _ in range(2):
             reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
             writer.write(head % CHAT.encode())
             slow.append((reader, writer))
-        await made.until(lambda: made.proxy._front._reserved == 2 * 1024 * 1024)
-        got = await made.ask(say(stream=False))
+        await made.until(lambda: made.proxy._front._reserved == 4 * MIB)
+        got = await made.ask(say("x" * (MIB + 1), stream=False))
         assert got.status == 503
         assert got.header(b"retry-after") == b"5"
         assert not engine.asked
@@ -271,3 +278,45 @@ async def test_an_open_address_serves_nobody_without_a_key(tmp_path: Path, local
         assert (await made.ask(say(stream=False), headers=[key])).status == expected
         assert await page("/v1/models") == expected
         assert await page("/livez") == 200
+
+
+async def test_uploads_that_rest_do_not_shut_out_what_is_small(tmp_path: Path) -> None:
+    """Their announced bodies fill the memory that is set; ordinary requests go on beside them."""
+    async with rig(tmp_path, Engine("standard", short), memory_limit=8 * MIB) as made:
+        head = b"POST %b HTTP/1.1\r\nhost: x\r\ncontent-length: 8388608\r\n\r\n{" % CHAT.encode()
+        _, writer = await asyncio.open_connection("127.0.0.1", made.port)
+        writer.write(head)
+        await made.until(lambda: made.proxy._front._reserved == 8 * MIB)
+        assert (await made.ask(say(stream=False))).status == 200
+        assert (await made.ask(say("x" * (2 * MIB), stream=False))).status == 503
+        writer.close()
+
+
+async def test_a_client_that_leaves_while_its_body_is_unpacked_takes_no_slot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is told of its leaving then: it is asked for when the body is there."""
+    unpacking, go = threading.Event(), threading.Event()
+
+    def slowly(*asked: Any) -> bytes:
+        unpacking.set()
+        go.wait(10)
+        return decode_body(*asked)
+
+    monkeypatch.setattr("rigctl.proxy.front.decode_body", slowly)
+    engine = Engine("standard", short)
+    async with rig(tmp_path, engine) as made:
+        noise = random.Random(1).randbytes(400_000).hex()
+        packed = gzip.compress(json.dumps(say(noise, stream=False)).encode())
+        head = (
+            b"POST %b HTTP/1.1\r\nhost: x\r\ncontent-encoding: gzip\r\ncontent-length: %d\r\n\r\n"
+        )
+        _, writer = await asyncio.open_connection("127.0.0.1", made.port)
+        writer.write(head % (CHAT.encode(), len(packed)) + packed)
+        await asyncio.to_thread(unpacking.wait, 10)
+        writer.transport.abort()
+        await made.until(lambda: not made.proxy._server.connections)
+        go.set()
+        await made.until(lambda: made.proxy._booking.totals["cancelled"] == 1)
+        assert not engine.asked
+        assert made.record("standard").in_flight == 0

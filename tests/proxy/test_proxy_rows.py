@@ -201,6 +201,18 @@ async def test_a_session_that_leaves_its_home_says_so(tmp_path: Path) -> None:
         assert seen == [("moved",)]
 
 
+async def test_what_messages_cannot_do_is_shown_also_on_a_rig_that_lacks_nothing(
+    tmp_path: Path,
+) -> None:
+    """`/v1/messages` takes neither sessions nor budgets, whatever its engine was started with."""
+    all_of_it = {"header_rid": True, "session_radix": True, "strict_thinking": True}
+    async with rig(tmp_path, Engine("standard", short), rows={"standard": all_of_it}) as made:
+        (said,) = rows(made).off
+        assert said.startswith("/v1/messages: session ids and thinking budgets are not passed on")
+        made.change("standard", gate="closed", state="stopped")
+        assert rows(made).off == ()
+
+
 def _listening(ended: Any, seen: list[tuple[str, ...]]) -> Any:
     def heard(request: Any, *more: Any) -> None:
         seen.append(tuple(sorted(request.flags)))

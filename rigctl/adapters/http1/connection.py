@@ -114,13 +114,14 @@ class Connection(asyncio.Protocol):
         self._heard = self._loop.time()
         if self._lingering or self._refusal is not None:
             return
-        if not self._parser.begun:
-            self._since = self._heard
+        between = not self._parser.begun
         try:
             events = self._parser.feed(data)
         except RequestError as refusal:
             events = self._parser.events
             self._refusal = refusal
+        if between and (events or self._parser.begun):
+            self._since = self._heard  # blank lines before a request begin none
         self._waiting.extend(events)
         self._advance()
 
