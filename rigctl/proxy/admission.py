@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 
 from rigctl.core.clusters import Cluster, Count, Decision, Refuse, Send, Wait, Why
@@ -20,6 +21,7 @@ from rigctl.proxy.live import Live, Request
 
 OWN_LINE_RETRY = 10
 """Seconds after which a client whose own line is full may ask again."""
+NO_LIMIT = 1 << 31
 UNHEARD = 2.0
 """Seconds for which the daemon's word on an engine may be from before a request came to it."""
 
@@ -103,6 +105,8 @@ class Admission:
         if request.too_long_at:
             clusters = tuple([_capped(each, request.too_long_at) for each in clusters])
         learnt = found.learnt or self.learnt.value
+        if request.sent is not None or request.id in self.line:
+            policy = replace(policy, queue_limit=NO_LIMIT)  # it was let in: only newcomers are not
         guess = estimate(ask.size, learnt, policy, request.counted)
         request.estimate = guess
         return route(

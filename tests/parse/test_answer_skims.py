@@ -185,10 +185,12 @@ def test_a_beginning_passed_on_unread_is_the_same_answer(
 def test_only_whole_events_without_an_error_begin_unread(
     data: bytes, passes: bool, swallow: bool
 ) -> None:
+    """Anything else is looked at first."""
     assert AnswerReader(Endpoint.CHAT, True, swallow=swallow).begins(data) is passes
 
 
 def test_the_usage_that_we_asked_for_does_not_begin_unread() -> None:
+    """It is ours to take out."""
     data = delta(content="a") + USAGE
     assert AnswerReader(Endpoint.CHAT, True).begins(data)
     assert not AnswerReader(Endpoint.CHAT, True, swallow=True).begins(data)

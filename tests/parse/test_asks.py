@@ -316,6 +316,7 @@ def test_numbers_are_read_in_every_spelling_that_the_engine_takes(value: Any, re
 def test_a_stream_is_asked_for_in_every_spelling_that_the_engine_takes(
     value: Any, read: bool
 ) -> None:
+    """Else it got no comments while it waits."""
     assert ask(messages=[user("a")], stream=value).stream is read
 
 

@@ -255,6 +255,7 @@ async def test_no_request_asks_for_more_choices_than_are_told_apart(tmp_path: Pa
     ],
 )
 def test_who_reaches_an_address_is_told_by_what_is_bound(addresses: list[str], here: bool) -> None:
+    """One open socket is enough."""
     assert only_here(addresses) is here
 
 
