@@ -22,6 +22,7 @@ Headers = tuple[tuple[bytes, bytes], ...]
 MOST_TOKENS = 1 << 31
 """A number of tokens beyond this is no number of tokens."""
 MOST_DIGITS = 16
+"""Signs of a number that was sent as text."""
 _YES = frozenset({"true", "1", "on", "yes", "t", "y"})
 _OPTIONS = attrgetter(
     *("custom_params", "thinking", "reasoning", "reasoning_effort", "output_config"),
@@ -74,7 +75,7 @@ def read_ask(
     return Ask(
         endpoint=endpoint,
         dialect=Dialect.ANTHROPIC if endpoint in _ANTHROPIC else Dialect.OPENAI,
-        stream=fields.stream is True or _yes(fields.stream),
+        stream=_yes(fields.stream),
         body_bytes=len(opened.raw),
         size=Size(chain.text_bytes, token_ids, chain.pictures, chain.messages),
         output=_output(fields),

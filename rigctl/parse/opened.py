@@ -93,7 +93,7 @@ class Opened(NamedTuple):
     plain: dict[str, Any] | None = None
     """The whole of it where only Python's own reader can: NaN, lone surrogates, UTF-16."""
     fault: str = ""
-    """Why it is no JSON object; empty: it is one."""
+    """Why it cannot be read: no JSON object, too many messages; empty: it can."""
     beginning: Beginning | None = None
     """What is known of its first messages, which are not in `body.messages` then."""
 
@@ -104,6 +104,12 @@ def open_body(raw: bytes, beginnings: Beginnings | None = None) -> Opened:
     What msgspec refuses, the engine's reader (Python's own) may still take: NaN, a lone surrogate,
     UTF-16. Such a body is read by Python's as well, or a client could get past us with it.
     """
+    opened = _decoded(raw, beginnings)
+    fault = _too_many(opened.body)
+    return Opened(raw, Body(), fault=fault) if fault else opened
+
+
+def _decoded(raw: bytes, beginnings: Beginnings | None) -> Opened:
     found = None if beginnings is None else beginnings.find(raw)
     if found is not None:
         rest = found.rest(raw)
@@ -124,9 +130,6 @@ def _checked(raw: bytes, decoder: msgspec.json.Decoder[Body]) -> Body:
 
 
 def _opened(raw: bytes, body: Body, beginning: Beginning | None = None) -> Opened:
-    fault = _too_many(body)
-    if fault:
-        return Opened(raw, Body(), fault=fault)
     values = _watched(body)
     if values.count(UNSET) == len(values):  # as almost always
         return Opened(raw, body, _NONE, beginning=beginning)
@@ -168,9 +171,6 @@ def _python(raw: bytes) -> Opened:
     if not isinstance(plain, dict):
         return Opened(raw, Body(), fault="The body is not a JSON object.")
     body = Body(**{name: plain[name] for name in _READ & plain.keys()})
-    fault = _too_many(body)
-    if fault:
-        return Opened(raw, Body(), fault=fault)
     return Opened(raw, body, frozenset(STRIPPED & plain.keys()), plain)
 
 

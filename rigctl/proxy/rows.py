@@ -11,7 +11,7 @@ from rigctl.core.home import Home
 from rigctl.core.homes import Homes
 from rigctl.core.ids import GroupName, Mono
 from rigctl.core.line import Line
-from rigctl.core.reading import NOT_YET, Missing, Reading
+from rigctl.core.reading import NOT_YET, Missing, Reading, known
 from rigctl.proxy.accounts import Accounts
 from rigctl.proxy.board import Board, Record
 from rigctl.proxy.live import Live, Request
@@ -149,8 +149,7 @@ class Rows:
             say = f"waits behind {behind}"
         prompt = request.estimate.likely if request.estimate is not None else 0
         record = self._board.get(request.cluster)
-        each = NOT_YET if record is None else record.event_tokens
-        each = 1.0 if isinstance(each, Missing) else each
+        each = 1.0 if record is None else known(record.event_tokens, 1.0)
         context: Reading = float(prompt + round(progress * each)) if prompt else NOT_YET
         rate = NOT_YET if reader is None else self._paces.rate(request, progress, now)
         home = request.home

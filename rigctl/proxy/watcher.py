@@ -33,7 +33,6 @@ class Watcher:
         self._board = board
         self._admission = admission
         self._running: dict[str, asyncio.Task[None]] = {}
-        self._probed: dict[str, str] = {}
 
     async def run(self) -> None:
         """For ever."""
@@ -80,11 +79,10 @@ class Watcher:
 
     async def _probe(self, record: Record) -> None:
         """Once for each start of an engine: which effort levels its template takes."""
-        run = record.row.run or "?"
-        if self._probed.get(record.name) == run:
+        if record.probed:
             return
+        run = record.row.run
         efforts = await probe_efforts(record.upstream)
-        if efforts is not None:
-            self._probed[record.name] = run
+        if efforts is not None and record.row.run == run:
             record.efforts = efforts
             record.probed = True

@@ -21,6 +21,11 @@ async def read(got: Any) -> bytes:
     return b"".join([part async for part in got])
 
 
+async def silent(exchange: Exchange, body: dict[str, Any]) -> None:
+    """It reads the prompt until it is ended."""
+    await asyncio.sleep(30)
+
+
 # ---- servers that are lost -------------------------------------------------------------
 
 
@@ -94,16 +99,10 @@ async def test_a_prompt_alone_in_prefill_does_not_meet_the_last_healthy_server(
     tmp_path: Path,
 ) -> None:
     """No daemon says what killed the server: the prompt may have, and its repetition too."""
-    asked = asyncio.Event()
-
-    async def dies(exchange: Exchange, body: dict[str, Any]) -> None:
-        asked.set()
-        await asyncio.sleep(30)
-
-    lost, last = Engine("standard", dies), Engine("long", short, window=524_288)
+    lost, last = Engine("standard", silent), Engine("long", short, window=524_288)
     async with rig(tmp_path, lost, last) as made:
         waiting = asyncio.create_task(made.ask(say("poison", stream=False)))
-        await asked.wait()
+        await made.until(lambda: lost.asked)
         await lost.stop()
         got = await waiting
         assert got.status >= 500
@@ -142,17 +141,10 @@ async def test_a_server_that_lives_has_not_been_crashed_by_a_prompt(
 
 async def test_what_only_decoded_is_not_what_crashed_its_server(tmp_path: Path) -> None:
     """An answer that is not streamed shows no first byte, but its prompt had been read."""
-    asked = asyncio.Event()
-
-    async def dies(exchange: Exchange, body: dict[str, Any]) -> None:
-        asked.set()
-        await asyncio.sleep(30)
-
-    lost, last = Engine("standard", dies), Engine("long", short, window=524_288)
+    lost, last = Engine("standard", silent), Engine("long", short, window=524_288)
     async with rig(tmp_path, lost, last) as made:
         waiting = asyncio.create_task(made.ask(say("a title", stream=False)))
         other = asyncio.create_task(made.ask(say("to be read", stream=True)))
-        await asked.wait()
         await made.until(lambda: len(lost.asked) == 2)
         for request in made.proxy._live:
             request.sent -= 3.0
